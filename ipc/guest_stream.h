@@ -1,0 +1,130 @@
+/*
+ * ipc/guest_stream.h - the guest half of ipc.h: frames of guest.def, the run
+ * specification, CRC32C. Included by ipc.h; guest/ needs nothing beyond it.
+ */
+#ifndef BAILEY_GUEST_STREAM_H
+#define BAILEY_GUEST_STREAM_H
+
+#define GUEST_VERSION 1u
+#define GUEST_HEADER_LEN 16u
+#define GUEST_CRC_LEN 4u
+#define GUEST_PAYLOAD_MAX 32768u
+#define GUEST_FRAME_MAX (GUEST_HEADER_LEN + GUEST_PAYLOAD_MAX + GUEST_CRC_LEN)
+#define GUEST_WINDOW 262144u           /* initial credit of every stream, bytes */
+#define GUEST_HEAD_MAX (1024u * 1024u) /* a stream's first bytes that are sent */
+#define GUEST_TAIL_MAX 8192u           /* and its last ones when more was written */
+#define GUEST_SPEC_MAX (2u * 1024 * 1024)
+
+enum guest_stream_no { STREAM_STDIN = 0, STREAM_STDOUT = 1, STREAM_STDERR = 2 };
+enum exit_how { EXIT_EXITED = 1, EXIT_SIGNALED = 2, EXIT_NOT_STARTED = 3 };
+enum exit_flag {
+	EXIT_TIMED_OUT = 1,
+	EXIT_ENDED = 2,          /* by an h_end frame */
+	EXIT_WORKSPACE_FULL = 4, /* no free block or inode at the end */
+	EXIT_TMP_FULL = 8,
+	EXIT_OUTPUT_LIMIT = 16,
+	EXIT_FORK_FAILED = 32, /* the first process could not be started: exit_code is errno */
+};
+
+enum guest_dir { H2G = 0, G2H = 1 };
+enum guest_reader { GUEST_READ_BROKER, GUEST_READ_FRONTEND };
+
+enum guest_type {
+#define GUEST_FRAME(name, num, dir, min, max, seq, reader) GUEST_##name = (num),
+#define GUEST_FIELD(name, type, field, bytes)
+#define GUEST_END(name)
+#include "guest.def"
+#undef GUEST_FRAME
+#undef GUEST_FIELD
+#undef GUEST_END
+};
+
+/* struct guest_g_exit { uint32_t how; … }; raw fields are uint8_t arrays */
+#define GUEST_DECL_u32(field, bytes) uint32_t field
+#define GUEST_DECL_u64(field, bytes) uint64_t field
+#define GUEST_DECL_raw(field, bytes) uint8_t field[bytes]
+#define GUEST_FRAME(name, num, dir, min, max, seq, reader)                                         \
+	struct guest_##name {                                                                      \
+		char unused_;
+#define GUEST_FIELD(name, type, field, bytes) GUEST_DECL_##type(field, bytes);
+#define GUEST_END(name)                                                                            \
+	}                                                                                          \
+	;
+#include "guest.def"
+#undef GUEST_FRAME
+#undef GUEST_FIELD
+#undef GUEST_END
+
+/* void guest_put_g_exit(const struct guest_g_exit *in, uint8_t *out) writes the fixed payload;
+ * int guest_get_g_exit(const uint8_t *in, size_t len, struct guest_g_exit *ret): -EBADMSG unless
+ * len is exact. Rows without fields have neither use. */
+#define GUEST_FRAME(name, num, dir, min, max, seq, reader)                                         \
+	void guest_put_##name(const struct guest_##name *in, uint8_t *out);                        \
+	int guest_get_##name(const uint8_t *in, size_t len, struct guest_##name *ret);
+#define GUEST_FIELD(name, type, field, bytes)
+#define GUEST_END(name)
+#include "guest.def"
+#undef GUEST_FRAME
+#undef GUEST_FIELD
+#undef GUEST_END
+
+struct guest_row {
+	enum guest_type type;
+	const char *name;
+	enum guest_dir dir;
+	uint32_t min, max;
+	bool sequenced;
+	enum guest_reader reader;
+};
+const struct guest_row *guest_row(uint32_t type); /* NULL when unknown */
+
+struct guest_frame {
+	const struct guest_row *row;
+	uint8_t stream;
+	uint32_t run;
+	uint64_t seq;
+	const uint8_t *payload; /* borrowed from the parser's buffer */
+	size_t len;
+};
+
+/* ---- guest.c ---- */
+uint32_t crc32c(uint32_t crc, const void *p, size_t n); /* Castagnoli, start with 0 */
+/* Writes one whole frame into out (>= GUEST_HEADER_LEN + len + GUEST_CRC_LEN); returns its length. */
+size_t guest_frame_write(uint8_t *out, enum guest_type type, uint8_t stream, uint32_t run,
+			 uint64_t seq, const void *payload, size_t len);
+/* Looks at the first bytes of in. 1: a frame, *ret filled, *ret_used bytes to consume (padding
+ * included); 0: more bytes needed, *ret_used bytes of padding may be consumed; -EBADMSG: unknown
+ * type, wrong direction, length outside the row's range, sequence rule broken (zero/non-zero);
+ * -EILSEQ: the CRC is wrong (*ret_used is set past the frame, nothing in it was looked at). */
+int guest_frame_parse(const uint8_t *in, size_t len, enum guest_dir dir, struct guest_frame *ret,
+		      size_t *ret_used);
+
+/* ---- spec.c: what a run is; h_spec parts and the final h_run part concatenated ---- */
+enum run_kind { RUN_PYTHON = 1, RUN_NODE = 2, RUN_BASH = 3, RUN_COMMAND = 4 };
+enum spec_flag {
+	SPEC_STDIN = 1, /* stdin frames follow until h_stdin_eof; else /dev/null-like EOF at once */
+	SPEC_LIVE = 2,  /* do not use the waiting interpreter */
+};
+#define SPEC_ARGS_MAX 1024u
+#define SPEC_ENV_MAX 512u
+#define SPEC_ITEM_MAX 131071u /* one argument or one NAME=value, bytes (execve's own limit) */
+#define SPEC_CODE_MAX (1024u * 1024u)
+struct guest_spec {
+	uint32_t kind;       /* enum run_kind: code is main.py, main.mjs, main.sh, or bash -c's text */
+	uint32_t flags;      /* enum spec_flag */
+	uint32_t timeout_ms; /* from the first instruction */
+	uint64_t output_limit; /* 0 none: the run ends when it wrote more, both streams together */
+	struct ipc_str cwd;  /* "" = /workspace */
+	struct ipc_bin code;
+	uint32_t n_args, n_env;
+	struct ipc_str *args; /* arrays owned by whoever filled the struct */
+	struct ipc_str *env;  /* "NAME=value" */
+};
+/* Appends the encoding to b. -E2BIG past a maximum. */
+int spec_encode(const struct guest_spec *spec, struct buf *b);
+/* Strings borrow from in; args and env are allocated: spec_done. -EBADMSG. Embedded NUL in args,
+ * env or cwd is -EBADMSG; env names are checked ([A-Za-z_][A-Za-z0-9_]*). */
+int spec_decode(const uint8_t *in, size_t len, struct guest_spec *ret);
+void spec_done(struct guest_spec *spec);
+
+#endif

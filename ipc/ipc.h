@@ -1,0 +1,188 @@
+/*
+ * ipc/ipc.h - host messages (messages.def), guest frames (guest.def), links.
+ *
+ * Two codecs share the msgpack subset in wire.c: host rows (codec.c) and the
+ * run specification (spec.c). guest.c holds guest frames. link.c and fdpass.c
+ * need libevent and are not part of what guest/ links.
+ */
+#ifndef BAILEY_IPC_H
+#define BAILEY_IPC_H
+
+#include "base.h"
+
+#define IPC_VERSION 1u
+#define IPC_PACKET_MAX 65536u
+#define IPC_CHUNK_MAX 32768u
+
+/* ---- vocabularies shared by host processes ---- */
+enum ipc_role {
+	IPC_SUPERVISOR = 1,
+	IPC_FRONTEND = 2,
+	IPC_BROKER = 4,
+	IPC_REAPER = 8,
+	IPC_CHILDREN = IPC_FRONTEND | IPC_BROKER | IPC_REAPER,
+};
+const char *ipc_role_name(enum ipc_role role);
+
+enum owner_kind { OWNER_TREE = 1, OWNER_UID = 2 };
+enum engine_kind { ENGINE_UNIX = 1, ENGINE_TCP = 2, ENGINE_TLS = 3 };
+enum engine_pem_kind { PEM_CA = 1, PEM_CERT = 2, PEM_KEY = 3 };
+enum settings_flag {
+	SETTINGS_REAPER_KILLS = 1, /* the reaper has CAP_KILL */
+	SETTINGS_SAME_HOST = 2,    /* unix engine: binds and pids are of this host */
+};
+enum box_class { BOX_SHELL = 0, BOX_PYTHON = 1, BOX_NODE = 2, BOX_CLASSES = 3 };
+enum call_flag {
+	CALL_LIVE = 1, /* the waiting interpreter cannot serve it (start-up environment) */
+};
+enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 };
+enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };
+enum account_phase { ACCOUNT_BASELINE = 1, ACCOUNT_FINAL = 2 };
+enum end_cause { /* who ended a box or run */
+	CAUSE_NONE = 0,
+	CAUSE_DONE,        /* its run ended */
+	CAUSE_CANCEL,      /* the caller withdrew */
+	CAUSE_OWNER_GONE,  /* the frontend's link closed */
+	CAUSE_DEADLINE,    /* the reaper's clock */
+	CAUSE_LIFETIME,
+	CAUSE_BAD_FRAME,   /* the guest broke the stream rules */
+	CAUSE_SILENT,      /* no pong */
+	CAUSE_BROKER_GONE,
+	CAUSE_UNUSED,      /* pool shrinks or the tree stops */
+	CAUSE_START,       /* create, check or start failed */
+	CAUSE_DIED,        /* the container ended by itself */
+};
+
+enum run_status {
+#define STATUS(name, is_error, advice) RUN_##name,
+#include "status.def"
+#undef STATUS
+	RUN_STATUS_COUNT
+};
+const char *run_status_name(enum run_status s);   /* "ok", "nonzero", … */
+bool run_status_is_error(enum run_status s);
+const char *run_status_advice(enum run_status s); /* "" where none */
+
+/* ---- rows: one struct per message, expanded from the table ---- */
+struct ipc_str {
+	const char *data; /* borrowed: valid until the handler returns; not NUL-terminated */
+	size_t len;
+};
+struct ipc_bin {
+	const uint8_t *data;
+	size_t len;
+};
+#define IPC_STR(s) ((struct ipc_str){(s), strlen(s)})
+
+#define IPC_TYPE_u32 uint32_t
+#define IPC_TYPE_u64 uint64_t
+#define IPC_TYPE_str struct ipc_str
+#define IPC_TYPE_bin struct ipc_bin
+
+enum ipc_num {
+#define IPC_MSG(name, num, from, to, max) IPC_NUM_##name = (num),
+#define IPC_FIELD(name, type, field, max)
+#define IPC_END(name)
+#include "messages.def"
+#undef IPC_MSG
+#undef IPC_FIELD
+#undef IPC_END
+};
+/* struct ipc_call_submit { uint64_t call; … }; a message without fields has a filler byte */
+#define IPC_MSG(name, num, from, to, max)                                                          \
+	struct ipc_##name {                                                                        \
+		char unused_;
+#define IPC_FIELD(name, type, field, max) IPC_TYPE_##type field;
+#define IPC_END(name)                                                                              \
+	}                                                                                          \
+	;
+#include "messages.def"
+#undef IPC_MSG
+#undef IPC_FIELD
+#undef IPC_END
+
+struct ipc_row {
+	enum ipc_num num;
+	union {
+#define IPC_MSG(name, num, from, to, max) struct ipc_##name name;
+#define IPC_FIELD(name, type, field, max)
+#define IPC_END(name)
+#include "messages.def"
+#undef IPC_MSG
+#undef IPC_FIELD
+#undef IPC_END
+	} u;
+};
+/* IPC_ROW(call_cancel, .call = 7) builds a row. */
+#define IPC_ROW(name, ...)                                                                         \
+	(&(struct ipc_row){.num = IPC_NUM_##name, .u.name = {.unused_ = 0, ##__VA_ARGS__}})
+
+/* ---- codec.c ---- */
+const char *ipc_name(enum ipc_num num);
+/* Encodes into out (cap bytes). -EMSGSIZE past cap or the row's maximum, -EINVAL for a
+ * field over its maximum or a direction the table does not have. */
+int ipc_encode(const struct ipc_row *row, enum ipc_role from, enum ipc_role to, uint8_t *out,
+	       size_t cap, size_t *ret_len);
+/* Accepts exactly what ipc_encode writes: known number, permitted direction, exact arity,
+ * shortest or any msgpack integer width, no trailing byte. -EBADMSG otherwise. No allocation. */
+int ipc_decode(const uint8_t *in, size_t len, enum ipc_role from, enum ipc_role to,
+	       struct ipc_row *ret);
+/* "name{field=…}" for trace logs; bytes shown as lengths. */
+void ipc_format(const struct ipc_row *row, char *out, size_t cap);
+
+/* ---- link.c: one end of a link; owns fd ---- */
+struct event_base;
+struct link;
+struct link_route {
+	enum ipc_num num;
+	void (*handler)(void *ctx, struct link *l, const struct ipc_row *row);
+	uint32_t states; /* bits of link_set_state values in which it may come; 0 = any */
+	bool once;
+};
+struct link_config {
+	enum ipc_role self, peer;
+	const struct link_route *routes;
+	size_t n_routes;
+	void *ctx;
+	size_t queue_max; /* bytes queued in memory before the link is closed (-ENOBUFS) */
+	/* Called once, from the event loop, after the link stopped; free it there or later.
+	 * reason: 0 = peer closed, else -errno (-EPROTO: peer broke the rules). */
+	void (*on_closed)(void *ctx, struct link *l, int reason);
+	/* Only the supervisor's links carry fds: called before the handler of "peer";
+	 * NULL = no control buffer at all, a packet with an fd is a protocol error. */
+	void (*on_fd)(void *ctx, struct link *l, int fd);
+};
+/* Takes fd. config and routes must outlive the link. */
+struct link *link_new(struct event_base *base, int fd, const struct link_config *config);
+void link_free(struct link *l); /* NULL ok; no callback; safe inside a handler of the same link */
+/* Sends now or queues. 0, or -errno; past queue_max the link closes (on_closed later) and
+ * -ENOBUFS returns. Rows are encoded at once: views may die afterwards. */
+int link_send(struct link *l, const struct ipc_row *row);
+int link_send_fd(struct link *l, const struct ipc_row *row, int fd); /* supervisor; fd stays the caller's */
+void link_set_state(struct link *l, uint32_t state_bit); /* for route rows; starts as 1 */
+size_t link_queued(const struct link *l);
+int link_fd(const struct link *l);
+/* Tries to send what is queued without the loop; for the last words of a process. */
+int link_flush(struct link *l);
+
+/* ---- wire.c: the msgpack subset (array, unsigned, str, bin); flat reader, no allocation ---- */
+struct wire_reader {
+	const uint8_t *p, *end;
+};
+int wire_read_array(struct wire_reader *r, uint32_t *ret_n);
+int wire_read_u64(struct wire_reader *r, uint64_t max, uint64_t *ret);
+int wire_read_str(struct wire_reader *r, size_t max, struct ipc_str *ret);
+int wire_read_bin(struct wire_reader *r, size_t max, struct ipc_bin *ret);
+struct wire_writer {
+	uint8_t *out;
+	size_t cap, len;
+	bool overflow;
+};
+void wire_put_array(struct wire_writer *w, uint32_t n);
+void wire_put_u64(struct wire_writer *w, uint64_t v);
+void wire_put_str(struct wire_writer *w, const char *s, size_t n);
+void wire_put_bin(struct wire_writer *w, const uint8_t *s, size_t n);
+
+#include "guest_stream.h"
+
+#endif
