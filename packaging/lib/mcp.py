@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""A small MCP client over stdio, and the demonstration quickstart ends with.
+
+    mcp.py demo --bailey PROGRAM [--root DIR] [--calls N]
+
+Each snippet goes through the MCP server N times ("tools/call" with execute_code, from the
+line written to the answer parsed) and is run as often on the host: the same interpreter, in
+the image's root directory by chroot where --root names it, else the machine's own, with an
+empty environment either way.
+"""
+
+import argparse
+import json
+import os
+import select
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+SNIPPETS = [
+    ("python", "import sys, os\nprint('hello from python', sys.version.split()[0], 'as uid', os.getuid())\n"),
+    ("bash", "echo hello from bash \"$BASH_VERSION\" as uid \"$UID\"\n"),
+    ("node", "console.log('hello from node', process.version, 'as uid', process.getuid())\n"),
+]
+HOST_ARGV = {"python": ["python3", "-c"], "bash": ["bash", "-c"], "node": ["node", "-e"]}
+# Time for the pool to make the next sandbox between two calls.
+PAUSE_S = 0.35
+
+
+class McpError(Exception):
+    """The server answered with an error, or not at all."""
+
+
+class Client:
+    """One MCP server as a child process; requests are made one at a time."""
+
+    def __init__(self, argv, env=None, timeout=60.0):
+        self.timeout = timeout
+        self.buffer = b""
+        self.number = 0
+        self.child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+
+    def initialize(self):
+        result = self.request("initialize", {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "bailey-quickstart", "version": "1"}})
+        self.notify("notifications/initialized")
+        return result
+
+    def call(self, tool, arguments):
+        return self.request("tools/call", {"name": tool, "arguments": arguments})
+
+    def notify(self, method, params=None):
+        self.write({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
+
+    def request(self, method, params):
+        self.number += 1
+        self.write({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
+        end = time.monotonic() + self.timeout
+        while True:
+            message = self.read(end)
+            if message.get("id") != self.number or "method" in message:
+                continue
+            if "error" in message:
+                raise McpError(f"{method}: {message['error'].get('message')}")
+            return message["result"]
+
+    def write(self, message):
+        try:
+            self.child.stdin.write(json.dumps(message).encode() + b"\n")
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            raise McpError(f"the server ended (status {self.child.wait()})") from None
+
+    def read(self, end):
+        fd = self.child.stdout.fileno()
+        while b"\n" not in self.buffer:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
+                raise McpError(f"no answer within {self.timeout:.0f} s")
+            data = os.read(fd, 1 << 16)
+            if not data:
+                raise McpError(f"the server closed its output (status {self.child.wait()})")
+            self.buffer += data
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+    def close(self):
+        self.child.stdin.close()
+        try:
+            return self.child.wait(10)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            return self.child.wait()
+
+
+def host_run(language, code, root):
+    """Seconds from start to exit, and the output, of a snippet on the host; None where the
+    interpreter is missing."""
+    program, flag = HOST_ARGV[language]
+    # env's own exec would be measured too, so the path is resolved here.
+    if root:
+        path = f"/usr/bin/{program}"
+    else:
+        path = shutil.which(program, path="/usr/local/bin:/usr/bin:/bin")
+        if path is None:
+            return None
+
+    def enter():
+        os.chroot(root)
+        os.chdir("/")
+
+    begin = time.monotonic()
+    done = subprocess.run([path, flag, code], env={"PATH": "/usr/bin:/bin"}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                          preexec_fn=enter if root else None, close_fds=False)
+    return time.monotonic() - begin, done.stdout.decode("utf-8", "replace").strip()
+
+
+def demo(options):
+    client = Client([options.bailey, "mcp"])
+    info = client.initialize()["serverInfo"]
+    tools = [tool["name"] for tool in client.request("tools/list", {})["tools"]]
+    print(f"      {info['name']} {info.get('version', '')}, tools: {', '.join(tools)}")
+    failed = 0
+    rows = []
+    for language, code in SNIPPETS:
+        times = {}
+        first = None
+        text = ""
+        for number in range(options.calls):
+            begin = time.monotonic()
+            result = client.call("execute_code", {"language": language, "code": code})
+            took = time.monotonic() - begin
+            data = result.get("structuredContent", {})
+            if result.get("isError") or data.get("status") != "ok":
+                why = data.get("message") or (result.get("content") or [{}])[0].get("text", "")
+                print(f"      {language}: failed: {data.get('status', '?')} {why[:300]}")
+                failed = 1
+                break
+            first = took if number == 0 else first
+            text = data["stdout"].strip()
+            times.setdefault(data.get("start", "?"), []).append(took)
+            time.sleep(PAUSE_S)
+        if not times:
+            continue
+        print(f"      {language}: {text}")
+        host = [host_run(language, code, options.root) for _ in range(options.calls)]
+        host = [run[0] for run in host if run]
+        rows.append((language, first, times.get("warm"), host))
+    print()
+    print(f"      {'':8} {'first call':>12} {'warm call':>12} {'on the host':>12}   (milliseconds, median)")
+    for language, first, warm, host in rows:
+        print(f"      {language:8} {ms([first]):>12} {ms(warm):>12} {ms(host):>12}")
+    where = "the same interpreters without a sandbox, by chroot into the image" if options.root \
+        else "this machine's own interpreters"
+    print(f"      on the host: {where}, empty environment, start to exit")
+    print("      sandboxed: one MCP call over stdio, request written to answer parsed; each in its own container")
+    client.close()
+    return failed
+
+
+def ms(seconds):
+    return f"{statistics.median(seconds) * 1000:.1f}" if seconds else "-"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="MCP demonstration client")
+    parser.add_argument("command", choices=["demo"])
+    parser.add_argument("--bailey", required=True)
+    parser.add_argument("--root", default="")
+    parser.add_argument("--calls", type=int, default=5)
+    options = parser.parse_args()
+    try:
+        return demo(options)
+    except (McpError, OSError, ValueError, KeyError) as error:
+        print(f"      MCP: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
