@@ -1,0 +1,286 @@
+/*
+ * cli/bench_engine.c - the raw engine without Bailey: a blocking HTTP/1.1 client
+ * on the engine's unix socket, one connection a request.
+ * Runs in: bailey bench.
+ * Input: the engine's replies, read with the caller's own rights.
+ * Owns: nothing between calls.
+ */
+#include "cli.h"
+#include "broker.h" /* docker_create_body: "the same create body" is the same function */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define API "/v1.41"
+#define REPLY_MAX (16u * 1024 * 1024)
+
+static const char *
+socket_path(void)
+{
+	const char *host = getenv("DOCKER_HOST"); // NOLINT(concurrency-mt-unsafe)
+
+	if (host == NULL)
+		return "/var/run/docker.sock";
+	return strncmp(host, "unix://", 7) == 0 ? host + 7 : "";
+}
+
+static int
+raw_connect(void)
+{
+	struct sockaddr_un sa = {.sun_family = AF_UNIX};
+	const char *path = socket_path();
+
+	int r = str_copy(sa.sun_path, sizeof(sa.sun_path), path, strlen(path));
+	if (r < 0)
+		return r;
+	cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd == -1)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)&sa, sizeof(sa)) == -1)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* Sends the request and reads to the end of the reply's header. *ret_at: its length in in. */
+static int
+exchange(int fd, const char *method, const char *path, const char *extra, const char *body,
+	 struct buf *in, size_t *ret_at)
+{
+	cleanup_free char *head = xasprintf("%s " API "%s HTTP/1.1\r\nHost: engine\r\n%s"
+					    "Content-Type: application/json\r\n"
+					    "Content-Length: %zu\r\n\r\n%s",
+					    method, path, extra, body == NULL ? 0 : strlen(body),
+					    body == NULL ? "" : body);
+
+	int r = fd_write_all(fd, head, strlen(head));
+	while (r == 0) {
+		uint8_t chunk[16384];
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+		if (n <= 0)
+			return n == 0 ? -EPIPE : -errno;
+		r = buf_append(in, chunk, (size_t)n);
+		const uint8_t *end = memmem(buf_data(in), buf_len(in), "\r\n\r\n", 4);
+		if (end == NULL)
+			continue;
+		*ret_at = (size_t)(end - buf_data(in)) + 4;
+		if (memcmp(buf_data(in), "HTTP/1.1 ", 9) != 0)
+			return -EPROTO;
+		return (int)strtoul((const char *)buf_data(in) + 9, NULL, 10); // NOLINT(cert-err34-c)
+	}
+	return r;
+}
+
+static int
+read_rest(int fd, struct buf *in)
+{
+	for (;;) {
+		uint8_t chunk[65536];
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+		if (n <= 0)
+			return n == 0 ? 0 : -errno;
+		int r = buf_append(in, chunk, (size_t)n);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* The JSON part of a reply: chunked framing is cut off by looking for the braces. */
+static void
+trim_json(struct buf *in)
+{
+	const uint8_t *data = buf_data(in);
+	const uint8_t *open = memchr(data, '{', buf_len(in));
+	const uint8_t *close = memrchr(data, '}', buf_len(in));
+
+	if (open == NULL || close == NULL || close < open)
+		return;
+	in->len = in->off + (size_t)(close - data) + 1;
+	buf_consume(in, (size_t)(open - data));
+}
+
+int
+raw_request(const char *method, const char *path, const char *body, struct buf *reply)
+{
+	struct buf in;
+	size_t at;
+	cleanup_close int fd = raw_connect();
+
+	if (fd < 0)
+		return fd;
+	buf_init(&in, REPLY_MAX);
+	int status = exchange(fd, method, path, "Connection: close\r\n", body, &in, &at);
+	int r = status < 0 ? status : read_rest(fd, &in);
+	if (r == 0 && reply != NULL) {
+		buf_consume(&in, at);
+		trim_json(&in);
+		r = buf_append(reply, buf_data(&in), buf_len(&in));
+	}
+	buf_done(&in);
+	return r < 0 ? r : status;
+}
+
+/* Undoes chunked framing while copying; HTTP/1.0 would do, but the engine insists on 1.1. */
+static int
+copy_chunks(FILE *from, int to)
+{
+	char line[64];
+
+	while (fgets(line, sizeof(line), from) != NULL) {
+		size_t left = strtoul(line, NULL, 16); // NOLINT(cert-err34-c)
+		if (left == 0)
+			return 0;
+		while (left > 0) {
+			char chunk[65536];
+			size_t n = fread(chunk, 1, left < sizeof(chunk) ? left : sizeof(chunk), from);
+			if (n == 0)
+				return -EPIPE;
+			int r = fd_write_all(to, chunk, n);
+			if (r < 0)
+				return r;
+			left -= n;
+		}
+		if (fgets(line, sizeof(line), from) == NULL)
+			break;
+	}
+	return -EPIPE;
+}
+
+int
+raw_download(const char *path, int to)
+{
+	char line[1024];
+	int fd = raw_connect();
+
+	if (fd < 0)
+		return fd;
+	FILE *f = fdopen(fd, "r+");
+	if (f == NULL) {
+		close(fd);
+		return -ENOMEM;
+	}
+	fprintf(f, "GET " API "%s HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n", path);
+	fflush(f);
+	int r = fgets(line, sizeof(line), f) != NULL && strstr(line, " 200 ") != NULL ? 0 : -EPROTO;
+	while (r == 0 && fgets(line, sizeof(line), f) != NULL && strcmp(line, "\r\n") != 0)
+		;
+	if (r == 0)
+		r = copy_chunks(f, to);
+	fclose(f);
+	return r;
+}
+
+int
+raw_upgrade(const char *path, const char *body)
+{
+	struct buf in;
+	size_t at;
+	cleanup_close int fd = raw_connect();
+
+	if (fd < 0)
+		return fd;
+	buf_init(&in, 65536);
+	int status = exchange(fd, "POST", path, "Connection: Upgrade\r\nUpgrade: tcp\r\n", body, &in,
+			      &at);
+	buf_done(&in);
+	if (status != 101 && status != 200)
+		return status < 0 ? status : -EPROTO;
+	return TAKE_FD(fd);
+}
+
+int
+raw_create(const char *path, const char *body, char id[65])
+{
+	struct buf reply;
+
+	buf_init(&reply, REPLY_MAX);
+	int status = raw_request("POST", path, body, &reply);
+	cJSON *o = status == 201 ? cJSON_ParseWithLength((const char *)buf_data(&reply), buf_len(&reply))
+				 : NULL;
+	const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, "Id");
+	int r = cJSON_IsString(item) ? str_copy(id, 65, item->valuestring, strlen(item->valuestring))
+				     : -EPROTO;
+	if (r < 0)
+		cli_error("the engine answered %d to %s: %.*s", status, path, (int)buf_len(&reply),
+			  (const char *)buf_data(&reply));
+	cJSON_Delete(o);
+	buf_done(&reply);
+	return r;
+}
+
+static int
+drain(int fd)
+{
+	char chunk[65536];
+	ssize_t n;
+
+	do
+		n = read(fd, chunk, sizeof(chunk));
+	while (n > 0);
+	return n == 0 ? 0 : -errno;
+}
+
+/* Gone from the engine: by AutoRemove, or by the DELETE that finds it still there. */
+static int
+wait_removed(const char *id)
+{
+	cleanup_free char *path = xasprintf("/containers/%s/wait?condition=removed", id);
+
+	int status = raw_request("POST", path, NULL, NULL);
+	return status == 200 || status == 404 ? 0 : -EPROTO;
+}
+
+int
+raw_cycle(const char *body, double *ret_ms)
+{
+	char id[65];
+	uint64_t start_us = clock_now_us();
+
+	int r = raw_create("/containers/create", body, id);
+	if (r < 0)
+		return r;
+	cleanup_free char *attach = xasprintf(
+		"/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", id);
+	cleanup_free char *start = xasprintf("/containers/%s/start", id);
+	cleanup_close int fd = raw_upgrade(attach, NULL);
+	int status = fd < 0 ? fd : raw_request("POST", start, NULL, NULL);
+	r = status == 204 ? drain(fd) : -EPROTO;
+	if (ret_ms != NULL)
+		*ret_ms = (double)(clock_now_us() - start_us) / 1000.0;
+	int r2 = wait_removed(id);
+	return r < 0 ? r : r2;
+}
+
+int
+raw_exec(const char *container, const char *argv_json, double *ret_ms)
+{
+	char id[65];
+	cleanup_free char *path = xasprintf("/containers/%s/exec", container);
+	cleanup_free char *body = xasprintf(
+		"{\"AttachStdout\":true,\"AttachStderr\":true,\"Cmd\":%s}", argv_json);
+	uint64_t start_us = clock_now_us();
+
+	int r = raw_create(path, body, id);
+	if (r < 0)
+		return r;
+	cleanup_free char *start = xasprintf("/exec/%s/start", id);
+	cleanup_close int fd = raw_upgrade(start, "{\"Detach\":false,\"Tty\":false}");
+	r = fd < 0 ? fd : drain(fd);
+	*ret_ms = (double)(clock_now_us() - start_us) / 1000.0;
+	return r;
+}
+
+int
+raw_sleeper(const char *body, char id[65])
+{
+	int r = raw_create("/containers/create", body, id);
+
+	if (r < 0)
+		return r;
+	cleanup_free char *start = xasprintf("/containers/%s/start", id);
+	return raw_request("POST", start, NULL, NULL) == 204 ? 0 : -EPROTO;
+}

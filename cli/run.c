@@ -1,0 +1,240 @@
+/*
+ * cli/run.c - `bailey run`: one file in a fresh sandbox, through the same MCP
+ * path an agent takes.
+ * Runs in: the calling user's terminal.
+ * Input: argv and the file, trusted like the user; the run's output, hostile:
+ *   it comes back escaped by the frontend and is undone only when it is not a
+ *   terminal that would read it.
+ * Owns: the private tree while the run lasts.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CODE_MAX (1024u * 1024)
+#define STDIN_MAX (4u * 1024 * 1024)
+
+struct run_options {
+	const char *language, *file;
+	uint64_t timeout_s, memory_mb; /* 0: the profile's default */
+	char **args;
+	int n_args;
+};
+
+static const struct {
+	const char *suffix, *language;
+} suffixes[] = {{".py", "python"}, {".js", "node"},  {".mjs", "node"},
+		{".cjs", "node"},  {".sh", "bash"},  {".bash", "bash"}};
+
+static const char *
+language_of(const char *file)
+{
+	const char *dot = strrchr(file, '.');
+
+	for (size_t i = 0; dot != NULL && i < ARRAY_LEN(suffixes); i++)
+		if (strcmp(dot, suffixes[i].suffix) == 0)
+			return suffixes[i].language;
+	return "python";
+}
+
+static int
+parse_options(int argc, char **argv, struct run_options *o)
+{
+	int c;
+
+	*o = (struct run_options){0};
+	optind = 1;
+	while ((c = getopt(argc, argv, "+l:t:m:")) != -1) {
+		if (c == 'l') {
+			o->language = optarg;
+		} else if (c == 't' && parse_u64(optarg, 1, 86400, &o->timeout_s) < 0) {
+			cli_error("-t takes whole seconds from 1, not \"%s\"", optarg);
+			return -EINVAL;
+		} else if (c == 'm' && parse_u64(optarg, 1, 1u << 20, &o->memory_mb) < 0) {
+			cli_error("-m takes whole megabytes from 1, not \"%s\"", optarg);
+			return -EINVAL;
+		} else if (c == '?') {
+			return -EINVAL;
+		}
+	}
+	o->file = optind < argc ? argv[optind] : "-";
+	o->args = argv + (optind < argc ? optind + 1 : argc);
+	o->n_args = argc - (int)(o->args - argv);
+	if (o->language == NULL)
+		o->language = language_of(o->file);
+	return 0;
+}
+
+/* All of fd, at most what b holds. */
+static int
+read_all(int fd, struct buf *b)
+{
+	for (;;) {
+		uint8_t chunk[65536];
+		ssize_t n = read(fd, chunk, sizeof(chunk));
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n == -1)
+			return -errno;
+		if (n == 0)
+			return 0;
+		int r = buf_append(b, chunk, (size_t)n);
+		if (r < 0)
+			return r;
+	}
+}
+
+/* Adds b as a JSON string; -EILSEQ unless it is UTF-8 without NUL. */
+static int
+add_text(cJSON *o, const char *key, struct buf *b)
+{
+	const char *text = (const char *)buf_data(b);
+	size_t len = buf_len(b);
+
+	if (len > 0 && (!utf8_valid(text, len) || memchr(text, '\0', len) != NULL))
+		return -EILSEQ;
+	int r = buf_append(b, "", 1);
+	if (r < 0)
+		return r;
+	cJSON_AddStringToObject(o, key, (const char *)buf_data(b));
+	return 0;
+}
+
+static int
+add_code(cJSON *arguments, const char *file)
+{
+	struct buf code;
+	bool is_stdin = strcmp(file, "-") == 0;
+	cleanup_close int fd = is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+					: open(file, O_RDONLY | O_CLOEXEC);
+
+	if (fd == -1) {
+		cli_error("cannot open %s: %s", file, strerror(errno));
+		return -errno;
+	}
+	buf_init(&code, CODE_MAX + 1);
+	int r = read_all(fd, &code);
+	if (r == 0)
+		r = add_text(arguments, "code", &code);
+	buf_done(&code);
+	if (r == -ENOSPC)
+		cli_error("%s is larger than 1 MiB, the most one run takes", file);
+	else if (r == -EILSEQ)
+		cli_error("%s is not UTF-8 text", file);
+	else if (r < 0)
+		cli_error("cannot read %s: %s", file, strerror(-r));
+	return r;
+}
+
+/* What is piped in becomes the run's stdin, unless the code itself came that way. */
+static int
+add_stdin(cJSON *arguments, const char *file)
+{
+	struct buf in;
+	struct stat st;
+
+	if (strcmp(file, "-") == 0 || isatty(STDIN_FILENO) || fstat(STDIN_FILENO, &st) == -1 ||
+	    S_ISCHR(st.st_mode))
+		return 0;
+	buf_init(&in, STDIN_MAX + 1);
+	int r = read_all(STDIN_FILENO, &in);
+	if (r == 0 && buf_len(&in) > 0)
+		r = add_text(arguments, "stdin", &in);
+	buf_done(&in);
+	if (r < 0)
+		cli_error("standard input cannot be handed on: %s",
+			  r == -ENOSPC   ? "it is larger than 4 MiB"
+			  : r == -EILSEQ ? "it is not UTF-8 text"
+					 : strerror(-r));
+	return r;
+}
+
+static cJSON *
+build_arguments(const struct run_options *o)
+{
+	cJSON *arguments = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(arguments, "language", o->language);
+	if (o->timeout_s != 0)
+		cJSON_AddNumberToObject(arguments, "timeout_seconds", (double)o->timeout_s);
+	if (o->memory_mb != 0)
+		cJSON_AddNumberToObject(arguments, "memory_mb", (double)o->memory_mb);
+	if (o->n_args > 0) {
+		cJSON *args = cJSON_AddArrayToObject(arguments, "args");
+		for (int i = 0; i < o->n_args; i++)
+			cJSON_AddItemToArray(args, cJSON_CreateString(o->args[i]));
+	}
+	if (add_code(arguments, o->file) < 0 || add_stdin(arguments, o->file) < 0) {
+		cJSON_Delete(arguments);
+		return NULL;
+	}
+	return arguments;
+}
+
+/* The stream in its plain bytes where it can be; escaped text goes out as it is. */
+static void
+print_stream(const cJSON *result, const char *key, const char *encoding_key, FILE *out)
+{
+	const char *text = mcp_result_str(result, key);
+	const char *encoding = mcp_result_str(result, encoding_key);
+
+	if (strcmp(encoding, "base64") == 0)
+		cli_error("%s is not UTF-8; shown as base64", key);
+	fputs(text, out);
+	fflush(out);
+}
+
+static int
+exit_code_of(const cJSON *result)
+{
+	const char *status = mcp_result_str(result, "status");
+
+	if (strcmp(status, "ok") == 0 || strcmp(status, "nonzero") == 0)
+		return (int)mcp_result_num(result, "exit_code", CLI_NOT_RUN);
+	if (strcmp(status, "signaled") == 0)
+		return 128 + (int)mcp_result_num(result, "signal", 0);
+	const char *message = mcp_result_str(result, "message");
+	const cJSON *content = cJSON_GetObjectItemCaseSensitive(result, "content");
+	const cJSON *text = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(content, 0), "text");
+	cli_error("%s%s%s", status[0] != '\0' ? status : "not run", ": ",
+		  message[0] != '\0'    ? message
+		  : cJSON_IsString(text) ? text->valuestring
+					 : "no reason given");
+	return strcmp(status, "timed_out") == 0 ? CLI_TIMED_OUT : CLI_NOT_RUN;
+}
+
+int
+cmd_run(int argc, char **argv)
+{
+	struct run_options o;
+	struct mcp_client client;
+
+	if (parse_options(argc, argv, &o) < 0)
+		return CLI_USAGE;
+	char **server = mcp_server_argv();
+	cJSON *arguments = server == NULL ? NULL : build_arguments(&o);
+	if (arguments == NULL)
+		return CLI_NOT_RUN;
+	int r = mcp_open(&client, server);
+	if (r < 0) {
+		cJSON_Delete(arguments);
+		cli_error("the sandbox server did not start: %s", strerror(-r));
+		return CLI_NOT_RUN;
+	}
+	cJSON *result = mcp_call(&client, "execute_code", arguments, false, NULL);
+	int code = CLI_NOT_RUN;
+	if (result != NULL) {
+		print_stream(result, "stdout", "stdout_encoding", stdout);
+		print_stream(result, "stderr", "stderr_encoding", stderr);
+		code = exit_code_of(result);
+		cJSON_Delete(result);
+	}
+	(void)mcp_close(&client); /* the run's own ending is what counts */
+	return code;
+}
