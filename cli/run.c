@@ -177,17 +177,26 @@ build_arguments(const struct run_options *o)
 	return arguments;
 }
 
-/* The stream in its plain bytes where it can be; escaped text goes out as it is. */
+/* Head, a note of what was left out, tail. Escaped text goes out as it is: it was hostile. */
 static void
-print_stream(const cJSON *result, const char *key, const char *encoding_key, FILE *out)
+print_stream(const cJSON *result, const char *key, FILE *out)
 {
-	const char *text = mcp_result_str(result, key);
-	const char *encoding = mcp_result_str(result, encoding_key);
+	char name[32];
 
-	if (strcmp(encoding, "base64") == 0)
+	(void)snprintf(name, sizeof(name), "%s_encoding", key);
+	if (strcmp(mcp_result_str(result, name), "base64") == 0)
 		cli_error("%s is not UTF-8; shown as base64", key);
-	fputs(text, out);
-	fflush(out);
+	fputs(mcp_result_str(result, key), out);
+	(void)snprintf(name, sizeof(name), "%s_omitted_bytes", key);
+	double omitted = mcp_result_num(result, name, 0);
+	if (omitted > 0) {
+		(void)fflush(out);
+		cli_error("%.0f bytes of %s left out here; write long results to a file", omitted,
+			  key);
+		(void)snprintf(name, sizeof(name), "%s_tail", key);
+		fputs(mcp_result_str(result, name), out);
+	}
+	(void)fflush(out); /* a closed reader is no fault of the run */
 }
 
 static int
@@ -230,8 +239,8 @@ cmd_run(int argc, char **argv)
 	cJSON *result = mcp_call(&client, "execute_code", arguments, false, NULL);
 	int code = CLI_NOT_RUN;
 	if (result != NULL) {
-		print_stream(result, "stdout", "stdout_encoding", stdout);
-		print_stream(result, "stderr", "stderr_encoding", stderr);
+		print_stream(result, "stdout", stdout);
+		print_stream(result, "stderr", stderr);
 		code = exit_code_of(result);
 		cJSON_Delete(result);
 	}
