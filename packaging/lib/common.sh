@@ -91,8 +91,10 @@ run_logged() { # LOGFILE what CMD...
 	local log=$1 what=$2
 	shift 2
 	if ! "$@" >"$log" 2>&1 </dev/null; then
-		tail -n "${BAILEY_LOG_LINES:-15}" "$log" | sed 's/^/      | /' >&2
-		die "$what failed: $(explain_log "$log" "see $log")"
+		tail -n "${BAILEY_LOG_LINES:-15}" "$log" | cut -c1-300 | sed 's/^/      | /' >&2
+		local first
+		first=$(grep -m 1 -E '(^E: |: (fatal )?error: |^CMake Error)' "$log" | cut -c1-200) || true
+		die "$what failed: $(explain_log "$log" "${first:+$first; }all of it is in $log")"
 	fi
 }
 

@@ -62,7 +62,7 @@ def add_junit(path, prefix, totals, notes):
             reason = case.find("failure")
             why = reason.get("message", "") if reason is not None else ""
             totals[name] = (0, 1, 0)
-            notes.append(["fail", name, f"ended without a result: {why or status}"])
+            notes.append(["fail", name, f"ended without a result: {why or 'time limit of ctest, or never started'}"])
 
 
 def table(title, rows):
