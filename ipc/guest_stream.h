@@ -87,9 +87,12 @@ struct guest_frame {
 	size_t len;
 };
 
-/* ---- guest.c ---- */
+/* ---- crc32c.c ---- */
 uint32_t crc32c(uint32_t crc, const void *p, size_t n); /* Castagnoli, start with 0 */
-/* Writes one whole frame into out (>= GUEST_HEADER_LEN + len + GUEST_CRC_LEN); returns its length. */
+
+/* ---- guest.c ---- */
+/* Writes one whole frame into out (>= GUEST_HEADER_LEN + len + GUEST_CRC_LEN); returns its length.
+ * payload may already stand at out + GUEST_HEADER_LEN. */
 size_t guest_frame_write(uint8_t *out, enum guest_type type, uint8_t stream, uint32_t run,
 			 uint64_t seq, const void *payload, size_t len);
 /* Looks at the first bytes of in. 1: a frame, *ret filled, *ret_used bytes to consume (padding
@@ -109,6 +112,8 @@ enum spec_flag {
 #define SPEC_ENV_MAX 512u
 #define SPEC_ITEM_MAX 131071u /* one argument or one NAME=value, bytes (execve's own limit) */
 #define SPEC_CODE_MAX (1024u * 1024u)
+#define SPEC_CWD_MAX 4095u
+#define SPEC_FIELDS 8u /* elements of its array */
 struct guest_spec {
 	uint32_t kind;       /* enum run_kind: code is main.py, main.mjs, main.sh, or bash -c's text */
 	uint32_t flags;      /* enum spec_flag */
@@ -120,10 +125,15 @@ struct guest_spec {
 	struct ipc_str *args; /* arrays owned by whoever filled the struct */
 	struct ipc_str *env;  /* "NAME=value" */
 };
-/* Appends the encoding to b. -E2BIG past a maximum. */
+/* The rules both sides apply: -E2BIG past a maximum (RUN_COMMAND: code <= SPEC_ITEM_MAX);
+ * -EINVAL for an unknown kind or flag, a NUL in args, env, cwd or a command, or an env item
+ * without a name ([A-Za-z_][A-Za-z0-9_]*) and '='. */
+int spec_check(const struct guest_spec *spec);
+/* pack.c; the host only. Appends the encoding to b after spec_check. -E2BIG past b's or
+ * GUEST_SPEC_MAX. */
 int spec_encode(const struct guest_spec *spec, struct buf *b);
-/* Strings borrow from in; args and env are allocated: spec_done. -EBADMSG. Embedded NUL in args,
- * env or cwd is -EBADMSG; env names are checked ([A-Za-z_][A-Za-z0-9_]*). */
+/* Strings borrow from in; args and env are allocated: spec_done. -EBADMSG when the form or
+ * spec_check fails, -ENOMEM. */
 int spec_decode(const uint8_t *in, size_t len, struct guest_spec *ret);
 void spec_done(struct guest_spec *spec);
 

@@ -2,8 +2,8 @@
  * ipc/ipc.h - host messages (messages.def), guest frames (guest.def), links.
  *
  * Two codecs share the msgpack subset in wire.c: host rows (codec.c) and the
- * run specification (spec.c). guest.c holds guest frames. link.c and fdpass.c
- * need libevent and are not part of what guest/ links.
+ * run specification (spec.c). guest.c holds guest frames. What guest/ links is wire.c, spec.c, guest.c,
+ * crc32c.c and status.c; codec.c, pack.c, link.c and fdpass.c are the host's.
  */
 #ifndef BAILEY_IPC_H
 #define BAILEY_IPC_H
@@ -30,6 +30,7 @@ enum engine_pem_kind { PEM_CA = 1, PEM_CERT = 2, PEM_KEY = 3 };
 enum settings_flag {
 	SETTINGS_REAPER_KILLS = 1, /* the reaper has CAP_KILL */
 	SETTINGS_SAME_HOST = 2,    /* unix engine: binds and pids are of this host */
+	SETTINGS_NO_POOL = 4,      /* BAILEY_POOL=0: every call starts its own box (bench, tests) */
 };
 enum box_class { BOX_SHELL = 0, BOX_PYTHON = 1, BOX_NODE = 2, BOX_CLASSES = 3 };
 enum call_flag {
@@ -151,6 +152,9 @@ struct link_config {
 	/* Only the supervisor's links carry fds: called before the handler of "peer";
 	 * NULL = no control buffer at all, a packet with an fd is a protocol error. */
 	void (*on_fd)(void *ctx, struct link *l, int fd);
+	/* From the loop, when packets were queued and all are sent now; may be NULL. A sender
+	 * that stopped reading upstream because of link_queued goes on here. */
+	void (*on_drained)(void *ctx, struct link *l);
 };
 /* Takes fd. config and routes must outlive the link. */
 struct link *link_new(struct event_base *base, int fd, const struct link_config *config);
@@ -165,7 +169,15 @@ int link_fd(const struct link *l);
 /* Tries to send what is queued without the loop; for the last words of a process. */
 int link_flush(struct link *l);
 
-/* ---- wire.c: the msgpack subset (array, unsigned, str, bin); flat reader, no allocation ---- */
+/* ---- fdpass.c: for link.c alone; whole packets, nothing waits ----
+ * fdpass_send: fd -1: none passed. fdpass_recv: the packet's length (0 at the end of the link)
+ * or -errno; *ret_fd is the caller's, -1 when none came. Without take there is no room for
+ * descriptors at all. -EPROTO: a cut packet, or more descriptors than allowed (closed here). */
+int fdpass_send(int sock, const void *p, size_t n, int fd);
+ssize_t fdpass_recv(int sock, void *p, size_t cap, bool take, int *ret_fd);
+
+/* ---- wire.c: the msgpack subset (array, unsigned, str, bin); flat reader, no allocation;
+ * a failed read (-EBADMSG) leaves the reader unusable ---- */
 struct wire_reader {
 	const uint8_t *p, *end;
 };
@@ -173,6 +185,8 @@ int wire_read_array(struct wire_reader *r, uint32_t *ret_n);
 int wire_read_u64(struct wire_reader *r, uint64_t max, uint64_t *ret);
 int wire_read_str(struct wire_reader *r, size_t max, struct ipc_str *ret);
 int wire_read_bin(struct wire_reader *r, size_t max, struct ipc_bin *ret);
+
+/* ---- pack.c: the same subset written, shortest forms; overflow: nothing more is written ---- */
 struct wire_writer {
 	uint8_t *out;
 	size_t cap, len;

@@ -1,0 +1,183 @@
+/*
+ * base/str.c - numbers, UTF-8, hex, base64 and comparisons of bytes.
+ * Runs in: every process and the guest.
+ * Input: untrusted text; every function takes its length or a NUL-ended string.
+ * Owns: nothing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base.h"
+
+int
+parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *ret)
+{
+	uint64_t value = 0;
+	bool over = false;
+
+	if (*s == '\0')
+		return -EINVAL;
+	/* To the end even when too large: "9…9x" is malformed, not out of range. */
+	for (; *s != '\0'; s++) {
+		if (*s < '0' || *s > '9')
+			return -EINVAL;
+		over = over || __builtin_mul_overflow(value, 10U, &value) ||
+		       __builtin_add_overflow(value, (uint64_t)(*s - '0'), &value);
+	}
+	if (over || value < min || value > max)
+		return -ERANGE;
+	*ret = value;
+	return 0;
+}
+
+size_t
+utf8_step(const char *s, size_t n)
+{
+	const uint8_t *p = (const uint8_t *)s;
+	uint8_t low = 0x80;  /* bounds of the second byte: no overlong form, */
+	uint8_t high = 0xbf; /* no surrogate, nothing above U+10FFFF */
+	size_t len;
+
+	if (n == 0)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 0;
+	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (p[0] == 0xe0)
+		low = 0xa0;
+	else if (p[0] == 0xed)
+		high = 0x9f;
+	else if (p[0] == 0xf0)
+		low = 0x90;
+	else if (p[0] == 0xf4)
+		high = 0x8f;
+	if (n < len || p[1] < low || p[1] > high)
+		return 0;
+	for (size_t i = 2; i < len; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	}
+	return len;
+}
+
+bool
+utf8_valid(const char *s, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		uint64_t word;
+		size_t step;
+
+		/* Code is mostly ASCII: eight bytes at a time while no top bit is set. */
+		if (n - i >= sizeof(word)) {
+			memcpy(&word, s + i, sizeof(word));
+			if ((word & UINT64_C(0x8080808080808080)) == 0) {
+				i += sizeof(word);
+				continue;
+			}
+		}
+		step = utf8_step(s + i, n - i);
+		if (step == 0)
+			return false;
+		i += step;
+	}
+	return true;
+}
+
+void
+hex_encode(char *out, const uint8_t *in, size_t n)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < n; i++) {
+		out[2 * i] = digits[in[i] >> 4];
+		out[2 * i + 1] = digits[in[i] & 15];
+	}
+	out[2 * n] = '\0';
+}
+
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+int
+hex_decode(uint8_t *out, size_t n, const char *hex, size_t hex_len)
+{
+	if (hex_len / 2 != n || hex_len % 2 != 0)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		int high = hex_digit(hex[2 * i]);
+		int low = hex_digit(hex[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return -EINVAL;
+		out[i] = (uint8_t)(high << 4 | low);
+	}
+	return 0;
+}
+
+bool
+mem_equal_ct(const void *a, const void *b, size_t n)
+{
+	const volatile uint8_t *x = a;
+	const volatile uint8_t *y = b;
+	uint8_t diff = 0;
+
+	for (size_t i = 0; i < n; i++)
+		diff |= x[i] ^ y[i];
+	return diff == 0;
+}
+
+int
+str_copy(char *dst, size_t cap, const char *src, size_t n)
+{
+	if (n >= cap)
+		return -ENAMETOOLONG;
+	if (memchr(src, '\0', n) != NULL)
+		return -EINVAL;
+	memcpy(dst, src, n);
+	dst[n] = '\0';
+	return 0;
+}
+
+int
+base64_append(struct buf *b, const uint8_t *in, size_t n)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t groups = n / 3 + (n % 3 != 0);
+	size_t total;
+	uint8_t *out;
+	int r;
+
+	if (n == 0)
+		return 0;
+	if (__builtin_mul_overflow(groups, 4U, &total))
+		return -ENOSPC;
+	r = buf_reserve(b, total, &out);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i += 3) {
+		size_t left = n - i;
+		uint32_t v = (uint32_t)in[i] << 16 | (left > 1 ? (uint32_t)in[i + 1] << 8 : 0U) |
+			     (left > 2 ? in[i + 2] : 0U);
+
+		*out++ = (uint8_t)digits[v >> 18];
+		*out++ = (uint8_t)digits[v >> 12 & 63];
+		*out++ = left > 1 ? (uint8_t)digits[v >> 6 & 63] : '=';
+		*out++ = left > 2 ? (uint8_t)digits[v & 63] : '=';
+	}
+	buf_commit(b, total);
+	return 0;
+}

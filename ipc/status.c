@@ -1,0 +1,60 @@
+/*
+ * ipc/status.c - names of run statuses and of process roles.
+ * Runs in: every host process; linked into the guest for its numbers only.
+ * Input: numbers that may come from a peer; an unknown one has a name too.
+ * Owns: nothing.
+ */
+#include "ipc.h"
+
+static const struct {
+	const char *name;
+	bool is_error;
+	const char *advice;
+} status_table[RUN_STATUS_COUNT] = {
+#define STATUS(name, is_error, advice) [RUN_##name] = {#name, is_error, advice},
+#include "status.def"
+#undef STATUS
+};
+
+/* An unknown number is a fault of ours: it reads and counts as internal. */
+static enum run_status
+known(enum run_status s)
+{
+	return (unsigned int)s < RUN_STATUS_COUNT ? s : RUN_internal;
+}
+
+const char *
+run_status_name(enum run_status s)
+{
+	return status_table[known(s)].name;
+}
+
+bool
+run_status_is_error(enum run_status s)
+{
+	return status_table[known(s)].is_error;
+}
+
+const char *
+run_status_advice(enum run_status s)
+{
+	return status_table[known(s)].advice;
+}
+
+const char *
+ipc_role_name(enum ipc_role role)
+{
+	switch (role) {
+	case IPC_SUPERVISOR:
+		return "supervisor";
+	case IPC_FRONTEND:
+		return "frontend";
+	case IPC_BROKER:
+		return "broker";
+	case IPC_REAPER:
+		return "reaper";
+	case IPC_CHILDREN:
+		break;
+	}
+	return "unknown";
+}
