@@ -114,6 +114,12 @@ int fd_write_all(int fd, const void *p, size_t n); /* blocking descriptors only 
 int fd_read_file(int dirfd, const char *path, char *out, size_t cap, size_t *ret_len);
 int fd_seqpacket_pair(int fds[2]);         /* SOCK_SEQPACKET|CLOEXEC|NONBLOCK, buffers raised */
 
+/* ---- exe.c: our own files, found from /proc/self/exe, never from PATH ---- */
+/* A program of ours: beside this executable, else in ../libexec/bailey/. -ENOENT. */
+int exe_find(const char *name, char *ret, size_t cap);
+/* The data directory: ../share/bailey/, else ../share/ (build tree); holds box/init. -ENOENT. */
+int exe_share_dir(char *ret, size_t cap);
+
 /* ---- clock.c: the only clock reads; the seam tests wrap ---- */
 uint64_t clock_now_ms(void);  /* CLOCK_MONOTONIC */
 uint64_t clock_now_us(void);  /* CLOCK_MONOTONIC */
