@@ -45,10 +45,17 @@ engine_get() { # PATH -> body; fails on an HTTP error
 
 # Leaves with one line that says why, if the engine cannot be used.
 engine_required() {
-	local out
+	local out host=${DOCKER_HOST:-unix://$ENGINE_DEFAULT_SOCKET} sock
+	local hint="start one with 'packaging/engine start' as root, or set DOCKER_HOST"
 	engine_address
-	if ! out=$("${ENGINE_CURL[@]}" -m 10 "$ENGINE_URL/_ping" 2>&1); then
-		die "no engine answers at ${DOCKER_HOST:-unix://$ENGINE_DEFAULT_SOCKET} (${out#curl: }); start one with packaging/engine start, or set DOCKER_HOST"
+	if [[ $host == unix://* ]]; then
+		sock=${host#unix://}
+		[ -S "$sock" ] || die "no engine: there is no socket $sock; $hint"
+		[ -w "$sock" ] ||
+			die "no engine: $(id -un) may not use $sock, which belongs to group $(stat -Lc %G "$sock")"
 	fi
-	[ "$out" = OK ] || die "what answers at ${DOCKER_HOST:-unix://$ENGINE_DEFAULT_SOCKET} is not a Docker engine"
+	if ! out=$("${ENGINE_CURL[@]}" -m 10 "$ENGINE_URL/_ping" 2>&1); then
+		die "no engine answers at $host ($(tail -n 1 <<<"$out" | sed -E 's/^curl: \([0-9]+\) //')); $hint"
+	fi
+	[ "$out" = OK ] || die "what answers at $host is not a Docker engine"
 }

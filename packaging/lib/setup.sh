@@ -13,7 +13,8 @@ build_preset() { # PRESET [cmake argument...]
 	(
 		cd "$BAILEY_TOP"
 		# Two builds in one directory at once would spoil it.
-		exec 8>"$dir/.lock"
+		as_owner touch "$dir/.lock"
+		exec 8<"$dir/.lock"
 		flock 8
 		# A compiler's message is longer than apt's.
 		export BAILEY_LOG_LINES=40
@@ -39,11 +40,6 @@ private_engine_start() {
 	}
 	export DOCKER_HOST="unix://${BAILEY_ENGINE_RUN:-/run/bailey-engine}/docker.sock"
 	step_note "$out"
-}
-
-private_engine_answers() {
-	local DOCKER_HOST="unix://${BAILEY_ENGINE_RUN:-/run/bailey-engine}/docker.sock"
-	[ -S "${DOCKER_HOST#unix://}" ] && engine_answers
 }
 
 image_setup() { # NAME

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""The counters are counted: tap-run and report.py, so that "0 failed" can be believed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
+import tap  # noqa: E402
+
+TAP_RUN = os.path.join(TOP, "tests", "tap-run")
+
+# script, options -> exit status, passed, failed, skipped, a note (part of it)
+CASES = [
+    ("echo 1..2; echo ok 1 - a; echo ok 2", [], (0, 2, 0, 0), ""),
+    ("echo ok 1 - a; echo 1..1", [], (0, 1, 0, 0), ""),
+    ("echo 1..1; echo ok 1; echo 1..1; echo ok 1", [], (0, 2, 0, 0), ""),
+    ("echo 1..1; echo 'not ok 1 - bad'; exit 1", [], (1, 0, 1, 0), "bad"),
+    ("echo 1..1; echo 'not ok 1 - bad'", [], (1, 0, 1, 0), "bad"),
+    ("echo 1..2; echo ok; echo 'ok 2 - b # SKIP no engine'", [], (0, 1, 0, 1), "b: no engine"),
+    ("echo '1..0 # SKIP not here'", [], (0, 0, 0, 1), "not here"),
+    ("echo why; exit 77", [], (0, 0, 0, 1), "why"),
+    ("true", [], (1, 0, 1, 0), "no test point"),
+    ("echo ok 1", [], (1, 1, 1, 0), "no plan"),
+    ("echo 1..3; echo ok 1", [], (1, 1, 1, 0), "3 points planned, 1 seen"),
+    ("echo 1..1; echo ok 1; exit 3", [], (1, 1, 1, 0), "exit code 3"),
+    ("echo 1..1; echo ok 1; kill -SEGV $$", [], (1, 1, 1, 0), "SIGSEGV"),
+    ("echo 1..1; echo ok 1; exit 77", [], (1, 1, 1, 0), "exit code 77"),
+    ("echo 1..1; sleep 20; echo ok 1", ["-t", "0.5"], (1, 0, 1, 0), "timed out"),
+    ("trap '' TERM; echo 1..1; while :; do sleep 1; done", ["-t", "0.5"], (1, 0, 1, 0), "timed out"),
+    ("echo 'Bail out! no disk'; exit 1", [], (1, 0, 2, 0), "no disk"),
+    ("echo okay; echo 'not okay'; echo 1..1; echo ok 1", [], (0, 1, 0, 0), ""),
+    ("echo 1..1; echo ok 1; sleep 9 &", [], (1, 1, 1, 0), "left behind"),
+    ("printf '1..1\\nok 1 - \\377\\376\\n'", [], (0, 1, 0, 0), ""),
+]
+
+
+class TapRun(unittest.TestCase):
+    def run_case(self, argv):
+        with tempfile.TemporaryDirectory() as work:
+            results = os.path.join(work, "results")
+            env = dict(os.environ, BAILEY_TAP_RESULTS=results, BAILEY_TAP_PASS="p:")
+            env.pop("BAILEY_TAP_TIMEOUT", None)
+            done = subprocess.run([sys.executable, TAP_RUN] + argv, env=env, check=False,
+                                  capture_output=True, timeout=60)
+            notes = ""
+            if os.path.exists(results + ".notes"):
+                with open(results + ".notes", encoding="utf-8") as handle:
+                    notes = handle.read()
+            with open(results, encoding="utf-8") as handle:
+                return done, handle.read().split(), notes
+
+    def test_counts(self):
+        for script, options, wanted, note in CASES:
+            with self.subTest(script=script[:60]):
+                done, row, notes = self.run_case(options + ["n/x", "bash", "-c", script])
+                self.assertEqual((done.returncode, *map(int, row[1:])), wanted)
+                self.assertEqual(row[0], "p:n/x")
+                self.assertIn(note, notes)
+
+    def test_command_missing(self):
+        done, row, notes = self.run_case(["x", "/nonexistent/program"])
+        self.assertEqual((done.returncode, row[1:]), (1, ["0", "1", "0"]))
+        self.assertIn("cannot run", notes)
+
+    def test_output_passes_through(self):
+        done, _, _ = self.run_case(["x", "sh", "-c", "echo 1..1; echo ok 1 - hello; echo '# more'"])
+        self.assertEqual(done.stdout, b"1..1\nok 1 - hello\n# more\n")
+
+    def test_stdin_is_empty(self):
+        done, _, _ = self.run_case(["x", "sh", "-c", "echo 1..1; cat; echo ok 1"])
+        self.assertEqual(done.returncode, 0)
+
+    def test_usage(self):
+        done = subprocess.run([sys.executable, TAP_RUN, "x"], check=False, capture_output=True)
+        self.assertEqual(done.returncode, 2)
+
+
+class Report(unittest.TestCase):
+    def report(self, results, notes="", junit=None):
+        with tempfile.TemporaryDirectory() as work:
+            for name, text in (("results", results), ("results.notes", notes)):
+                with open(os.path.join(work, name), "w", encoding="utf-8") as handle:
+                    handle.write(text)
+            if junit is not None:
+                with open(os.path.join(work, "junit-.xml"), "w", encoding="utf-8") as handle:
+                    handle.write(junit)
+            done = subprocess.run([sys.executable, os.path.join(TOP, "tests/lib/report.py"), work],
+                                  check=False, capture_output=True, text=True)
+            return done.returncode, done.stdout.rstrip("\n").split("\n")[-1], done.stdout
+
+    def test_sum(self):
+        code, last, _ = self.report("a 2 0 1\nb 3 0 0\n", "skip\ta\tno engine\n")
+        self.assertEqual((code, last), (0, "5 passed, 0 failed, 1 skipped"))
+
+    def test_failure(self):
+        code, last, out = self.report("a 2 1 0\n", "fail\ta\tpoint one\n")
+        self.assertEqual((code, last), (1, "2 passed, 1 failed, 0 skipped"))
+        self.assertIn("point one", out)
+
+    def test_nothing_ran(self):
+        self.assertEqual(self.report("")[:2], (1, "0 passed, 0 failed, 0 skipped"))
+
+    def test_only_skips_is_not_success(self):
+        self.assertEqual(self.report("a 0 0 4\n")[0], 1)
+
+    def test_ctest_knows_more(self):
+        junit = ('<testsuite><testcase name="a" status="run"/><testcase name="late" status="fail">'
+                 '<failure message="Timeout"/></testcase><testcase name="a2" status="fail"/></testsuite>')
+        code, last, out = self.report("a 1 0 0\na2 1 0 0\n", junit=junit)
+        self.assertEqual((code, last), (1, "2 passed, 2 failed, 0 skipped"))
+        self.assertIn("Timeout", out)
+
+    def test_broken_junit(self):
+        self.assertEqual(self.report("a 1 0 0\n", junit="<no")[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+
+if __name__ == "__main__":
+    tap.main()
