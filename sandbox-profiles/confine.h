@@ -41,7 +41,8 @@ struct confine_plan {
 	bool log_only;         /* confine=log: filter logs instead of killing; debug builds only */
 	char engine[8];        /* engine=unix|tcp: picks the broker's table */
 };
-/* Parses argv[1..]; unknown words are -EINVAL. */
+/* Parses argv[1..]; unknown words are -EINVAL. ret->table is left as it is: set it before. The
+ * broker sets TABLE_BROKER; engine=tcp makes it TABLE_BROKER_TCP. */
 int confine_args(int argc, char **argv, struct confine_plan *ret);
 
 /* close_range past last_fd, signals blocked (SIGPIPE ignored), parent check, PDEATHSIG, umask
@@ -62,10 +63,12 @@ struct confine_row {
 	int nr;
 	enum confine_verdict verdict;
 	int err;      /* CONFINE_ERRNO */
-	bool has_arg; /* allowed only when argument arg equals value under mask */
+	bool has_arg; /* applies only when argument arg equals value under mask */
+	bool own_pid; /* value is the pid of the process the filter is for */
 	unsigned arg;
 	uint64_t mask, value;
 };
+/* Rows whose call this processor does not have are left out. */
 size_t confine_rows(enum confine_table table, const struct confine_row **ret);
 const char *confine_table_name(enum confine_table table);
 
