@@ -6,7 +6,6 @@
  * Owns: nothing between calls.
  */
 #include "cli.h"
-#include "broker.h" /* docker_create_body: "the same create body" is the same function */
 
 #include <errno.h>
 #include <stdio.h>
