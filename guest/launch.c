@@ -1,0 +1,264 @@
+/*
+ * guest/launch.c - what a run executes: program, arguments, environment, file.
+ * Runs in: guest-init (PID 1 of a sandbox).
+ * Input: the decoded specification of a run; its strings are the caller's.
+ * Owns: the memory shared with the runner, while no process is being started.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+#define BOX_DIR "/.bailey" /* the mount this program lies in */
+
+static const struct {
+	uint32_t kind;
+	const char *program, *file;
+} launch_kinds[] = {
+	{RUN_PYTHON, "python3", "main.py"},
+	{RUN_NODE, "node", "main.js"},
+	{RUN_BASH, "bash", "main.sh"},
+	{RUN_COMMAND, "bash", "main.sh"}, /* the file only where the command is no argument */
+};
+
+static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
+
+/* What each run has before its own variables. */
+static const char *const launch_base_env[] = {
+	"PATH=/usr/local/bin:/usr/bin:/bin",
+	"HOME=" GUEST_WORKSPACE,
+	"USER=bailey",
+	"LANG=C.UTF-8",
+};
+/* How many processors there are, for those who do not ask the system; never less than least.
+ * libuv's threads wait for files rather than compute: its own default is the floor. */
+static const struct {
+	const char *name;
+	uint32_t least;
+} launch_cpu_env[] = {
+	{"PYTHON_CPU_COUNT", 1},
+	{"OMP_NUM_THREADS", 1},
+	{"UV_THREADPOOL_SIZE", 4},
+};
+
+/* Read by the dynamic loader, libc or an interpreter before any code of a run. A name ending
+ * in '=' is that variable, anything else a prefix. */
+static const char *const launch_startup[] = {
+	"PYTHON", "NODE_", "UV_",     "OPENSSL_", "SSL_CERT_", "LD_",   "LC_",
+	"LANG",   "TZ",    "MALLOC_", "GLIBC_",   "HOME=",     "PATH=",
+};
+
+bool
+launch_is_startup_env(const char *item, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_LEN(launch_startup); i++) {
+		size_t n = strlen(launch_startup[i]);
+
+		if (len >= n && memcmp(item, launch_startup[i], n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static const char *
+launch_program(uint32_t kind)
+{
+	for (size_t i = 0; i < ARRAY_LEN(launch_kinds); i++) {
+		if (launch_kinds[i].kind == kind)
+			return launch_kinds[i].program;
+	}
+	return NULL;
+}
+
+static const char *
+launch_file(uint32_t kind)
+{
+	for (size_t i = 0; i < ARRAY_LEN(launch_kinds); i++) {
+		if (launch_kinds[i].kind == kind)
+			return launch_kinds[i].file;
+	}
+	return NULL;
+}
+
+/* A command longer than one argument may be, or with a byte no argument can hold, is a file. */
+static bool
+launch_needs_file(const struct guest_spec *spec)
+{
+	return spec->kind != RUN_COMMAND || spec->code.len > SPEC_ITEM_MAX ||
+	       memchr(spec->code.data, '\0', spec->code.len) != NULL;
+}
+
+static int
+launch_find(struct launch *l, const char *program)
+{
+	for (size_t i = 0; i < ARRAY_LEN(launch_dirs); i++) {
+		int n = snprintf(l->path, sizeof(l->path), "%s/%s", launch_dirs[i], program);
+
+		if (n > 0 && (size_t)n < sizeof(l->path) && access(l->path, X_OK) == 0)
+			return 0;
+	}
+	return ENOENT;
+}
+
+static int
+launch_put(struct launch *l, const void *p, size_t n, uint32_t *count)
+{
+	if (n >= sizeof(l->text) - l->len)
+		return E2BIG;
+	memcpy(l->text + l->len, p, n);
+	l->text[l->len + n] = '\0';
+	l->len += n + 1;
+	(*count)++;
+	return 0;
+}
+
+static int
+launch_arg(struct launch *l, const char *text)
+{
+	return launch_put(l, text, strlen(text), &l->n_argv);
+}
+
+static size_t
+launch_name_len(const char *item, size_t len)
+{
+	const char *eq = memchr(item, '=', len);
+
+	return eq == NULL ? len : (size_t)(eq - item);
+}
+
+/* The variable is set again by a later item of the run's own environment. */
+static bool
+launch_is_set_later(const struct guest_spec *spec, uint32_t from, const char *item, size_t len)
+{
+	size_t n = launch_name_len(item, len);
+
+	for (uint32_t i = from; spec != NULL && i < spec->n_env; i++) {
+		const struct ipc_str *e = &spec->env[i];
+
+		if (launch_name_len(e->data, e->len) == n && memcmp(e->data, item, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int
+launch_env(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+{
+	char item[64];
+	int err = 0;
+
+	for (size_t i = 0; err == 0 && i < ARRAY_LEN(launch_base_env); i++) {
+		const char *e = launch_base_env[i];
+
+		if (!launch_is_set_later(spec, 0, e, strlen(e)))
+			err = launch_put(l, e, strlen(e), &l->n_env);
+	}
+	for (size_t i = 0; err == 0 && i < ARRAY_LEN(launch_cpu_env); i++) {
+		uint32_t least = launch_cpu_env[i].least;
+		int n = snprintf(item, sizeof(item), "%s=%u", launch_cpu_env[i].name,
+				 cpus > least ? cpus : least);
+
+		if (n <= 0 || (size_t)n >= sizeof(item))
+			return EINVAL;
+		if (!launch_is_set_later(spec, 0, item, (size_t)n))
+			err = launch_put(l, item, (size_t)n, &l->n_env);
+	}
+	for (uint32_t i = 0; err == 0 && spec != NULL && i < spec->n_env; i++) {
+		const struct ipc_str *e = &spec->env[i];
+
+		if (!launch_is_set_later(spec, i + 1, e->data, e->len))
+			err = launch_put(l, e->data, e->len, &l->n_env);
+	}
+	return err;
+}
+
+static void
+launch_reset(struct launch *l)
+{
+	l->n_argv = 0;
+	l->n_env = 0;
+	l->with_control = 0;
+	l->len = 0;
+	(void)snprintf(l->cwd, sizeof(l->cwd), "%s", GUEST_WORKSPACE);
+}
+
+/* "python3 main.py", "bash -c text", …, without the run's own arguments. */
+static int
+launch_words(struct launch *l, const struct guest_spec *spec)
+{
+	char file[sizeof(GUEST_WORKSPACE) + 16];
+	bool elsewhere = spec->cwd.len > 0;
+	int err = launch_arg(l, launch_program(spec->kind));
+
+	if (err == 0 && !launch_needs_file(spec)) {
+		err = launch_arg(l, "-c");
+		if (err == 0)
+			err = launch_put(l, spec->code.data, spec->code.len, &l->n_argv);
+		if (err == 0 && spec->n_args > 0)
+			err = launch_arg(l, "bash"); /* $0: the arguments start at $1 */
+		return err;
+	}
+	if (err == 0 && spec->kind == RUN_NODE) {
+		err = launch_arg(l, "--require");
+		if (err == 0)
+			err = launch_arg(l, BOX_DIR "/node/hook.js");
+	}
+	(void)snprintf(file, sizeof(file), "%s%s", elsewhere ? GUEST_WORKSPACE "/" : "",
+		       launch_file(spec->kind));
+	return err == 0 ? launch_arg(l, file) : err;
+}
+
+int
+launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+{
+	int err;
+
+	if (launch_program(spec->kind) == NULL)
+		return EINVAL;
+	launch_reset(l);
+	if (spec->cwd.len > 0 &&
+	    str_copy(l->cwd, sizeof(l->cwd), spec->cwd.data, spec->cwd.len) < 0)
+		return ENAMETOOLONG;
+	err = launch_find(l, launch_program(spec->kind));
+	if (err == 0)
+		err = launch_words(l, spec);
+	for (uint32_t i = 0; err == 0 && i < spec->n_args; i++)
+		err = launch_put(l, spec->args[i].data, spec->args[i].len, &l->n_argv);
+	return err == 0 ? launch_env(l, spec, cpus) : err;
+}
+
+int
+launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
+{
+	const struct guest_spec spec = {.kind = box_class == BOX_PYTHON ? RUN_PYTHON : RUN_NODE};
+	static const char python_path[] = "PYTHONPATH=" BOX_DIR "/python";
+	static const char node_wait[] = "BAILEY_WAIT=1";
+	int err = launch_fill_run(l, &spec, cpus);
+
+	if (err != 0)
+		return err;
+	l->with_control = 1;
+	if (box_class == BOX_PYTHON)
+		return launch_put(l, python_path, sizeof(python_path) - 1, &l->n_env);
+	return launch_put(l, node_wait, sizeof(node_wait) - 1, &l->n_env);
+}
+
+int
+launch_write_code(const struct guest_spec *spec)
+{
+	char path[sizeof(GUEST_WORKSPACE) + 16];
+	cleanup_close int fd = -1;
+	int r;
+
+	if (!launch_needs_file(spec))
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/%s", GUEST_WORKSPACE, launch_file(spec->kind));
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd == -1)
+		return errno;
+	r = fd_write_all(fd, spec->code.data, spec->code.len);
+	return r < 0 ? -r : 0;
+}

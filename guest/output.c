@@ -1,0 +1,147 @@
+/*
+ * guest/output.c - what the run writes: head, tail, counts and credit.
+ * Runs in: guest-init (PID 1 of a sandbox).
+ * Input: pipes written by untrusted code.
+ * Owns: the read ends of the run's stdout and stderr, and bytes not framed yet.
+ *
+ * Of each stream the first GUEST_HEAD_MAX bytes are sent as they come and the
+ * last GUEST_TAIL_MAX at the end; what lies between is counted and dropped. So
+ * memory is bounded and a pipe is never left full because a reader is slow.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+#define OUTPUT_READ_MAX 65536u /* a pipe's usual size */
+#define OUTPUT_ROUNDS 8u       /* reads before the loop looks at the host again */
+
+void
+output_init(struct output *o, int fd, uint8_t no)
+{
+	*o = (struct output){.fd = fd, .stream = no, .credit = GUEST_WINDOW};
+	buf_init(&o->pending, GUEST_HEAD_MAX);
+}
+
+/* With no session a full window stays in the pipe, so the run waits for its reader. */
+bool
+output_may_read(const struct guest *g, const struct output *o)
+{
+	return g->stream.session == SESSION_OPEN || buf_len(&o->pending) < GUEST_WINDOW;
+}
+
+static void
+output_keep_tail(struct output *o, const uint8_t *p, size_t n)
+{
+	if (n > sizeof(o->tail)) {
+		p += n - sizeof(o->tail);
+		n = sizeof(o->tail);
+	}
+	while (n > 0) {
+		size_t part = sizeof(o->tail) - o->tail_at;
+
+		part = part > n ? n : part;
+		memcpy(o->tail + o->tail_at, p, part);
+		o->tail_at = (o->tail_at + part) % sizeof(o->tail);
+		o->tail_len += part;
+		p += part;
+		n -= part;
+	}
+	if (o->tail_len > sizeof(o->tail))
+		o->tail_len = sizeof(o->tail);
+}
+
+static void
+output_take(struct output *o, const uint8_t *p, size_t n)
+{
+	size_t head = 0;
+
+	if (o->total < GUEST_HEAD_MAX) {
+		head = (size_t)(GUEST_HEAD_MAX - o->total);
+		head = head > n ? n : head;
+		if (buf_append(&o->pending, p, head) < 0)
+			head = 0; /* no memory: these bytes can only be counted */
+	}
+	o->total += n;
+	output_keep_tail(o, p + head, n - head);
+}
+
+bool
+output_read(struct output *o, bool all)
+{
+	static uint8_t chunk[OUTPUT_READ_MAX];
+
+	for (size_t i = 0; all || i < OUTPUT_ROUNDS; i++) {
+		ssize_t n = read(o->fd, chunk, sizeof(chunk));
+
+		if (n == -1 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return true;
+		output_take(o, chunk, (size_t)n);
+		if ((size_t)n < sizeof(chunk))
+			return false; /* probably empty; poll will say */
+	}
+	return false;
+}
+
+void
+output_pump(struct guest *g, struct output *o)
+{
+	while (buf_len(&o->pending) > 0 && o->framed < o->credit && stream_has_room(&g->stream)) {
+		size_t n = buf_len(&o->pending);
+		uint64_t room = o->credit - o->framed;
+
+		n = n > GUEST_PAYLOAD_MAX ? GUEST_PAYLOAD_MAX : n;
+		n = n > room ? (size_t)room : n;
+		if (stream_send_kept(&g->stream, GUEST_g_out, o->stream, g->run.number,
+				     buf_data(&o->pending), n) < 0)
+			return;
+		buf_consume(&o->pending, n);
+		o->framed += n;
+	}
+}
+
+bool
+output_finish(struct guest *g, struct output *o)
+{
+	uint8_t last[GUEST_TAIL_MAX];
+	size_t first;
+
+	output_pump(g, o);
+	if (buf_len(&o->pending) > 0)
+		return false;
+	if (o->tail_len == 0 || o->tail_sent)
+		return true;
+	/* The ring's oldest byte is where the next one would go, once it is full. */
+	first = o->tail_len < sizeof(o->tail) ? 0 : sizeof(o->tail) - o->tail_at;
+	memcpy(last, o->tail + (first == 0 ? 0 : o->tail_at), first == 0 ? o->tail_len : first);
+	if (first > 0)
+		memcpy(last + first, o->tail, o->tail_at);
+	if (stream_send_kept(&g->stream, GUEST_g_tail, o->stream, g->run.number, last,
+			     o->tail_len) < 0)
+		return false;
+	o->tail_sent = true;
+	return true;
+}
+
+uint64_t
+output_dropped(const struct output *o)
+{
+	return o->total - o->framed - o->tail_len;
+}
+
+int
+guest_on_h_credit(struct guest *g, uint8_t no, const struct guest_h_credit *c)
+{
+	struct output *o;
+
+	if (no != STREAM_STDOUT && no != STREAM_STDERR)
+		return -EBADMSG;
+	o = &g->out[no - STREAM_STDOUT];
+	if (c->limit > o->credit) /* a smaller one is an old one */
+		o->credit = c->limit;
+	output_pump(g, o);
+	return 0;
+}
