@@ -49,8 +49,9 @@ struct box_spec {
 };
 
 /* Outcome of an operation. err: 0, -ENOENT (404), -EEXIST (409), -EBUSY, -ETIMEDOUT (our deadline),
- * -ECONNREFUSED/-ENOENT/-EACCES family from connect as -ENOTCONN, -EPROTO (an answer that is not
- * what the API promises), -EIO (5xx), -EINVAL (other 4xx). message: the engine's words or ours,
+ * -ECONNREFUSED/-ENOENT/-EACCES family from connect and TLS as -ENOTCONN, -ECONNRESET (the connection
+ * ended before the answer: the engine may have acted), -EPROTO (an answer that is not what the API
+ * promises), -EIO (5xx), -EINVAL (other 4xx, or a name refused here), -EBUSY (423, 429, 503). message: the engine's words or ours,
  * printable, <= 200 bytes. */
 struct engine_result {
 	int err;
@@ -87,6 +88,13 @@ struct engine_event {
 	int exit_code;
 };
 
+/* Once per process, before it is confined: what libcurl and TLS read from files, and the one
+ * socket pair they make. */
+int engine_global_init(void);
+/* The JSON body engine_create sends, to be freed; NULL when a figure is out of range. info: of
+ * engine_probe, or NULL for cgroup v1 and the engine's default runtime unnamed. For the bench. */
+char *docker_create_body(const struct box_spec *spec, const struct engine_info *info);
+
 /* Takes config's buffers. Touches nothing until the first operation. */
 struct engine *engine_new(struct event_base *base, struct engine_config *config);
 void engine_free(struct engine *e); /* pending operations get no callback */
@@ -103,7 +111,8 @@ void engine_list(struct engine *e, const char *user_hash, void *ctx,
 void engine_create(struct engine *e, const struct box_spec *spec, void *ctx, uint64_t tag,
 		   void (*done)(void *ctx, uint64_t tag, const struct engine_result *r,
 				const char *container_id));
-/* Reads the container back and compares every security field with spec (docker_check.c's table).
+/* spec is copied; seccomp_json and apparmor must stay while a check is under way.
+ * Reads the container back and compares every security field with spec (docker_check.c's table).
  * -EPERM with the field's name in message when one differs. pid is 0 while it is not running. */
 void engine_check(struct engine *e, const char *id, const struct box_spec *spec, void *ctx,
 		  uint64_t tag,
@@ -130,7 +139,7 @@ struct attach_handler {
 /* stdin, stdout, stderr, stream; reads always, never stalls (SECURITY §0.1). */
 struct attach *engine_attach(struct engine *e, const char *id, const struct attach_handler *h,
 			     void *ctx, uint64_t tag);
-/* Writes now or queues; -ENOBUFS past 1 MiB queued, -EPIPE when dead. May be called before opened. */
+/* Writes now or queues; -ENOBUFS past 4 MiB queued, -EPIPE when dead. May be called before opened. */
 int attach_send(struct attach *a, const void *p, size_t n);
 void attach_free(struct attach *a); /* closes; no callback; safe inside its own callbacks */
 
