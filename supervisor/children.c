@@ -1,0 +1,497 @@
+/*
+ * supervisor/children.c - the life of each child: every state against every
+ * event, and what is done then.
+ * Runs in: baileyd.
+ * Input: rows of the children (bounded, from the message table), exit statuses.
+ * Owns: struct child: process, link, timer.
+ * Broker and reaper are started again however they end: at once, then after
+ * 0.1 s doubling to 5 s, and once a minute after ten failures. A frontend is
+ * never started again: its client's requests live in it, so in a private tree
+ * its end is the end of the tree.
+ */
+#include "supervisor.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#define LINK_QUEUE_MAX (4u * 1024 * 1024)
+#define START_MS 15000u   /* from spawn to ready */
+#define FORGIVE_MS 30000u /* a life this long forgets earlier failures */
+#define GRACE_MS 1500u    /* what children are told */
+#define STOP_MS 1900u     /* when whoever is left is killed */
+#define MANY_FAILURES 10u
+
+#define CELL(act, to)                                         \
+	{                                                     \
+		.action = CHILD_ACT_##act, .next = CHILD_##to \
+	}
+
+static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
+	{
+		[CHILD_STARTING] =
+			{
+				[CHILD_EV_READY] = CELL(NOTE_READY, READY),
+				[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
+				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
+				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+				[CHILD_EV_TIMER] = CELL(KILL, STOPPING), /* it never got ready */
+				[CHILD_EV_STOP] = CELL(TELL_STOP, STOPPING),
+			},
+		[CHILD_READY] =
+			{
+				[CHILD_EV_READY] = CELL(KILL, STOPPING), /* said twice: broken */
+				[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
+				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
+				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+				[CHILD_EV_TIMER] = CELL(FORGIVE, READY),
+				[CHILD_EV_STOP] = CELL(TELL_STOP, STOPPING),
+			},
+		[CHILD_STOPPING] =
+			{
+				[CHILD_EV_READY] = CELL(NONE, STOPPING), /* was on its way */
+				[CHILD_EV_FAULT] = CELL(NONE, STOPPING),
+				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
+				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+				[CHILD_EV_TIMER] = CELL(KILL, STOPPING),
+				[CHILD_EV_STOP] = CELL(NONE, STOPPING),
+			},
+		[CHILD_BACKOFF] =
+			{
+				[CHILD_EV_READY] = CELL(NONE, BACKOFF),
+				[CHILD_EV_FAULT] = CELL(NONE, BACKOFF),
+				[CHILD_EV_EXIT] = CELL(NONE, BACKOFF),
+				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+				[CHILD_EV_TIMER] = CELL(START, STARTING),
+				[CHILD_EV_STOP] = CELL(OVER, GAVE_UP),
+			},
+		[CHILD_GAVE_UP] =
+			{
+				[CHILD_EV_READY] = CELL(NONE, GAVE_UP),
+				[CHILD_EV_FAULT] = CELL(NONE, GAVE_UP),
+				[CHILD_EV_EXIT] = CELL(NONE, GAVE_UP),
+				[CHILD_EV_END] = CELL(NONE, GAVE_UP),
+				[CHILD_EV_TIMER] = CELL(NONE, GAVE_UP),
+				[CHILD_EV_STOP] = CELL(OVER, GAVE_UP),
+			},
+};
+
+static const struct {
+	const char *name;
+	enum ipc_role role;
+} programs[CHILD_COUNT] = {
+	[CHILD_FRONTEND] = {"bailey-frontend", IPC_FRONTEND},
+	[CHILD_BROKER] = {"bailey-broker", IPC_BROKER},
+	[CHILD_REAPER] = {"bailey-reaper", IPC_REAPER},
+};
+
+struct child_cell
+children_cell(enum child_state state, enum child_event event)
+{
+	if ((unsigned)state >= CHILD_STATES || (unsigned)event >= CHILD_EVENTS)
+		fatal("children: no cell for state %d, event %d", (int)state, (int)event);
+	return cells[state][event];
+}
+
+const char *
+children_name(enum child_id id)
+{
+	return programs[id].name;
+}
+
+enum ipc_role
+children_role(enum child_id id)
+{
+	return programs[id].role;
+}
+
+uint64_t
+children_delay_ms(uint32_t failures)
+{
+	if (failures <= 1)
+		return 0;
+	if (failures > MANY_FAILURES)
+		return 60000;
+	uint64_t delay = 100ull << (failures - 2);
+	return delay > 5000 ? 5000 : delay;
+}
+
+static void step(struct child *c, enum child_event event);
+
+static void
+arm(struct child *c, uint64_t ms)
+{
+	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
+			     .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+	if (event_add(c->timer, &tv) == -1)
+		fatal("no timer");
+}
+
+/* ---- rows from a child ---- */
+
+static void
+supervisor_on_ready(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct child *c = ctx;
+
+	(void)l;
+	if (row->u.ready.version != IPC_VERSION) {
+		log_error("%s speaks version %u, not %u: mixed installation?", children_name(c->id),
+			  row->u.ready.version, IPC_VERSION);
+		step(c, CHILD_EV_FAULT);
+		return;
+	}
+	c->layers = row->u.ready.layers;
+	step(c, CHILD_EV_READY);
+}
+
+static void
+supervisor_on_stuck(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct child *c = ctx;
+
+	(void)l;
+	log_error("box %llu is not removed after %llu ms: the broker is started again",
+		  (unsigned long long)row->u.stuck.box, (unsigned long long)row->u.stuck.since_ms);
+	step(&c->tree->child[CHILD_BROKER], CHILD_EV_FAULT);
+}
+
+static const struct link_route routes[] = {
+	{.num = IPC_NUM_ready, .handler = supervisor_on_ready},
+	{.num = IPC_NUM_stuck, .handler = supervisor_on_stuck},
+};
+
+static void
+on_closed(void *ctx, struct link *l, int reason)
+{
+	struct child *c = ctx;
+
+	link_free(l);
+	c->link = NULL;
+	if (reason < 0)
+		log_error("%s: its link failed: %s", children_name(c->id), strerror(-reason));
+	step(c, CHILD_EV_FAULT);
+}
+
+void
+children_tell_layers(struct tree *t)
+{
+	struct link *broker = t->child[CHILD_BROKER].link;
+
+	if (broker == NULL || t->child[CHILD_BROKER].state != CHILD_READY)
+		return;
+	(void)link_send(broker, IPC_ROW(layers, .role = IPC_SUPERVISOR, .layers = t->own_layers));
+	for (size_t i = 0; i < CHILD_COUNT; i++) {
+		const struct child *c = &t->child[i];
+		if (c->state == CHILD_READY)
+			(void)link_send(broker,
+					IPC_ROW(layers, .role = children_role(c->id),
+						.layers = c->layers, .restarts = c->restarts));
+	}
+}
+
+/* ---- start ---- */
+
+#define WORDS_MAX 10
+
+struct words {
+	char *word[WORDS_MAX + 1];
+	size_t n;
+};
+
+static void
+words_add(struct words *w, char *word)
+{
+	if (w->n == WORDS_MAX)
+		fatal("too many words for a child");
+	w->word[w->n++] = word;
+}
+
+/* The command line of a child: what it has to give up, in confine.h's words. */
+static void
+words_fill(struct words *w, const struct child *c)
+{
+	const struct tree *t = c->tree;
+
+	words_add(w, xstrdup(children_name(c->id)));
+	words_add(w, xasprintf("parent=%d", (int)getpid()));
+	if (t->options.debug)
+		words_add(w, xstrdup("debug=1"));
+	if (t->options.confine_log)
+		words_add(w, xstrdup("confine=log"));
+	bool local = t->engine.kind == ENGINE_UNIX;
+	if (c->id == CHILD_BROKER)
+		words_add(w, xstrdup(local ? "engine=unix" : "engine=tcp"));
+	if (t->identity.switch_ids) {
+		words_add(w, xstrdup("uid=1"));
+		if (c->id == CHILD_REAPER)
+			words_add(w, xstrdup("kill=1"));
+		return;
+	}
+	words_add(w, xstrdup("ns=1"));
+	if (c->id == CHILD_BROKER)
+		words_add(w, local ? xasprintf("bind=%s", t->engine.dir) : xstrdup("net=1"));
+	if (c->id == CHILD_REAPER) {
+		words_add(w, xstrdup("bind=/proc"));
+		words_add(w, xstrdup("bind=/sys/fs/cgroup"));
+		words_add(w, xstrdup("bindro=1"));
+	}
+}
+
+static int
+spawn(struct child *c, int link_end, int peer)
+{
+	struct words w = {.n = 0};
+	bool frontend = c->id == CHILD_FRONTEND;
+
+	words_fill(&w, c);
+	const struct spawn_plan plan = {
+		.exe = c->exe,
+		.stdio = {frontend ? FD_IN : -1, frontend ? FD_OUT : -1},
+		.supervisor = link_end,
+		.peer = peer,
+		.state = c->id == CHILD_REAPER ? c->tree->ledger : -1,
+		.argv = w.word,
+		.identity = &c->tree->identity,
+		.child = c->id,
+	};
+	int r = spawn_child(&plan, &c->pid);
+	for (size_t i = 0; i < w.n; i++)
+		free(w.word[i]);
+	return r;
+}
+
+static int
+start(struct child *c)
+{
+	struct tree *t = c->tree;
+	cleanup_close int peer = -1;
+	int pair[2];
+
+	int r = wiring_before_start(t, c->id, &peer);
+	if (r < 0)
+		return r;
+	r = fd_seqpacket_pair(pair);
+	if (r < 0)
+		return r;
+	cleanup_close int link_end = pair[1];
+	c->link = link_new(t->base, pair[0], &c->link_config);
+	r = spawn(c, link_end, peer);
+	if (r == 0)
+		r = settings_send(c->link, c->id, &t->options, &t->facts, &t->engine);
+	/* What follows settings: descriptors for peers that come by message. */
+	return r < 0 ? r : wiring_after_start(t, c->id);
+}
+
+static void
+act_start(struct child *c)
+{
+	int r = start(c);
+
+	if (r == 0) {
+		arm(c, START_MS);
+		return;
+	}
+	log_error("%s cannot be started: %s", children_name(c->id), strerror(-r));
+	if (c->pid != 0) {
+		step(c, CHILD_EV_FAULT); /* it runs, but cannot be told what it needs */
+		return;
+	}
+	link_free(c->link);
+	c->link = NULL;
+	step(c, c->tree->stopping || c->id == CHILD_FRONTEND ? CHILD_EV_END : CHILD_EV_EXIT);
+}
+
+/* ---- the machine ---- */
+
+static void
+maybe_over(struct tree *t)
+{
+	for (size_t i = 0; i < CHILD_COUNT; i++)
+		if (t->child[i].state != CHILD_GAVE_UP)
+			return;
+	(void)event_base_loopbreak(t->base);
+}
+
+static void
+carry_out(struct child *c, enum child_action action)
+{
+	switch (action) {
+	case CHILD_ACT_NONE:
+		break;
+	case CHILD_ACT_NOTE_READY:
+		arm(c, FORGIVE_MS);
+		children_tell_layers(c->tree);
+		break;
+	case CHILD_ACT_KILL:
+		if (c->pid != 0 && kill(c->pid, SIGKILL) == -1)
+			log_error("%s: kill: %s", children_name(c->id), strerror(errno));
+		break;
+	case CHILD_ACT_TELL_STOP:
+		if (c->link != NULL)
+			(void)link_send(c->link, IPC_ROW(stop, .grace_ms = GRACE_MS));
+		break;
+	case CHILD_ACT_AGAIN:
+		c->failures++;
+		c->restarts++;
+		arm(c, children_delay_ms(c->failures));
+		break;
+	case CHILD_ACT_START:
+		act_start(c);
+		break;
+	case CHILD_ACT_FORGIVE:
+		c->failures = 0;
+		break;
+	case CHILD_ACT_OVER:
+		(void)event_del(c->timer);
+		maybe_over(c->tree);
+		break;
+	}
+}
+
+static void
+step(struct child *c, enum child_event event)
+{
+	struct child_cell cell = children_cell(c->state, event);
+
+	c->state = cell.next;
+	carry_out(c, cell.action);
+}
+
+static void
+on_timer(int fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	step(arg, CHILD_EV_TIMER);
+}
+
+void
+children_init(struct tree *t)
+{
+	for (size_t i = 0; i < CHILD_COUNT; i++) {
+		struct child *c = &t->child[i];
+
+		c->tree = t;
+		c->id = (enum child_id)i;
+		c->state = CHILD_BACKOFF;
+		c->link_config = (struct link_config){
+			.self = IPC_SUPERVISOR,
+			.peer = children_role(c->id),
+			.routes = routes,
+			.n_routes = c->id == CHILD_REAPER ? ARRAY_LEN(routes) : 1,
+			.ctx = c,
+			.queue_max = LINK_QUEUE_MAX,
+			.on_closed = on_closed,
+		};
+		c->timer = event_new(t->base, -1, 0, on_timer, c);
+		if (c->timer == NULL)
+			fatal("no timer");
+	}
+}
+
+void
+children_start(struct tree *t, enum child_id id)
+{
+	step(&t->child[id], CHILD_EV_TIMER); /* the first start is a restart without a past */
+}
+
+static int
+exit_code_of(const struct child *c, int status)
+{
+	if (WIFEXITED(status)) {
+		int code = WEXITSTATUS(status);
+		if (code != 0 || !c->tree->stopping)
+			log_debug("%s ended with %d", children_name(c->id), code);
+		return code;
+	}
+	log_error("%s ended by signal %d%s", children_name(c->id), WTERMSIG(status),
+		  WTERMSIG(status) == SIGSYS ? " (a call its filter does not allow)" : "");
+	return 128 + WTERMSIG(status);
+}
+
+static void
+ended(struct child *c, int status)
+{
+	struct tree *t = c->tree;
+	bool again = !t->stopping && c->id != CHILD_FRONTEND;
+
+	int code = exit_code_of(c, status);
+	c->pid = 0;
+	link_free(c->link);
+	c->link = NULL;
+	if (again)
+		log_warn("%s ended and is started again", children_name(c->id));
+	step(c, again ? CHILD_EV_EXIT : CHILD_EV_END);
+	if (c->id == CHILD_FRONTEND)
+		children_stop(t, code);
+}
+
+void
+children_reap(struct tree *t)
+{
+	for (size_t i = 0; i < CHILD_COUNT; i++) {
+		struct child *c = &t->child[i];
+		int status;
+
+		if (c->pid != 0 && waitpid(c->pid, &status, WNOHANG) == c->pid)
+			ended(c, status);
+	}
+}
+
+static void
+on_stop_timer(int fd, short what, void *arg)
+{
+	struct tree *t = arg;
+
+	(void)fd;
+	(void)what;
+	for (size_t i = 0; i < CHILD_COUNT; i++) {
+		struct child *c = &t->child[i];
+		if (c->pid == 0)
+			continue;
+		log_warn("%s outstays its grace", children_name(c->id));
+		step(c, CHILD_EV_TIMER);
+	}
+}
+
+void
+children_stop(struct tree *t, int exit_code)
+{
+	/* The reaper first: it has the boxes to end, and the broker has to serve it. */
+	static const enum child_id order[] = {CHILD_REAPER, CHILD_BROKER, CHILD_FRONTEND};
+	struct timeval tv = {.tv_usec = STOP_MS % 1000 * 1000, .tv_sec = STOP_MS / 1000};
+
+	if (t->stopping)
+		return;
+	t->stopping = true;
+	t->exit_code = exit_code;
+	t->stop_timer = event_new(t->base, -1, 0, on_stop_timer, t);
+	if (t->stop_timer == NULL || event_add(t->stop_timer, &tv) == -1)
+		fatal("no timer");
+	for (size_t i = 0; i < ARRAY_LEN(order); i++)
+		step(&t->child[order[i]], CHILD_EV_STOP);
+}
+
+void
+children_done(struct tree *t)
+{
+	for (size_t i = 0; i < CHILD_COUNT; i++) {
+		struct child *c = &t->child[i];
+
+		link_free(c->link);
+		c->link = NULL;
+		if (c->timer != NULL)
+			event_free(c->timer);
+		c->timer = NULL;
+	}
+	if (t->stop_timer != NULL)
+		event_free(t->stop_timer);
+	t->stop_timer = NULL;
+}

@@ -1,0 +1,173 @@
+/*
+ * supervisor/identity.c - which user runs which process.
+ * Runs in: baileyd; identity_become_child in a child between fork and exec.
+ * Input: the account database, asked for in a helper process.
+ * Owns: nothing.
+ * Started as root, no process of the tree stays root: each gets the package's
+ * account, or where those are not installed a fixed number that belongs to
+ * nobody. Started by a plain user, all keep that user's ids.
+ */
+#include "supervisor.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Above every range that distributions and systemd give to accounts, and below 65536 so that
+ * they exist inside a common user namespace as well. */
+#define FIXED_FIRST 60601u
+#define LOOKUP_MS 5000u
+#define ROLES (CHILD_COUNT + 1)
+#define ROLE_SELF CHILD_COUNT
+
+static const char *const accounts[ROLES] = {
+	[CHILD_FRONTEND] = "bailey-frontend",
+	[CHILD_BROKER] = "bailey-broker",
+	[CHILD_REAPER] = "bailey-reaper",
+	[ROLE_SELF] = "bailey",
+};
+
+struct account_answer {
+	struct role_ids ids[ROLES];
+	uint32_t taken; /* a fixed number that is somebody's, 0 none */
+	bool have_docker_gid;
+	gid_t docker_gid;
+};
+
+static int
+ask_accounts(const void *question, void *answer, size_t cap)
+{
+	struct account_answer *a = answer;
+	bool installed = true;
+
+	(void)question;
+	memset(answer, 0, cap);
+	/* A helper process of one thread: the plain calls do. NOLINTBEGIN(concurrency-mt-unsafe) */
+	for (size_t i = 0; i < ROLES && installed; i++) {
+		const struct passwd *p = getpwnam(accounts[i]);
+		installed = p != NULL && p->pw_uid != 0 && p->pw_gid != 0;
+		if (installed)
+			a->ids[i] = (struct role_ids){.uid = p->pw_uid, .gid = p->pw_gid};
+	}
+	for (uint32_t i = 0; i < ROLES && !installed; i++) {
+		uint32_t id = FIXED_FIRST + i;
+		if (getpwuid(id) != NULL || getgrgid(id) != NULL)
+			a->taken = id;
+		a->ids[i] = (struct role_ids){.uid = id, .gid = id};
+	}
+	const struct group *g = getgrnam("docker");
+	if (g != NULL) {
+		a->have_docker_gid = true;
+		a->docker_gid = g->gr_gid;
+	}
+	/* NOLINTEND(concurrency-mt-unsafe) */
+	return 0;
+}
+
+static int
+caps_get(uint32_t *ret_permitted)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{.effective = 0}};
+
+	if (syscall(SYS_capget, &head, data) == -1)
+		return -errno;
+	*ret_permitted = data[0].permitted;
+	return 0;
+}
+
+static int
+caps_set(uint32_t keep, uint32_t inheritable)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {
+		{.effective = keep, .permitted = keep, .inheritable = inheritable}};
+
+	return syscall(SYS_capset, &head, data) == -1 ? -errno : 0;
+}
+
+#define CAP_BIT(cap) (1u << (cap))
+#define SELF_CAPS (CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_KILL))
+
+int
+identity_find(struct identity *ret, char *error, size_t cap)
+{
+	struct identity id = {.switch_ids = geteuid() == 0};
+	struct account_answer a;
+	uint32_t permitted = 0;
+
+	if (!id.switch_ids) {
+		*ret = id;
+		return 0;
+	}
+	int r = caps_get(&permitted);
+	if (r == 0 && (permitted & SELF_CAPS) != SELF_CAPS) {
+		(void)snprintf(
+			error, cap,
+			"root here lacks CAP_SETUID, CAP_SETGID or CAP_KILL; start as a plain "
+			"user instead");
+		return -EPERM;
+	}
+	if (r == 0)
+		r = lookup_run(ask_accounts, NULL, &a, sizeof(a), LOOKUP_MS);
+	if (r < 0) {
+		(void)snprintf(error, cap, "account lookup: %s", strerror(-r));
+		return r;
+	}
+	if (a.taken != 0) {
+		(void)snprintf(error, cap,
+			       "id %u is somebody's account here; create the accounts bailey, "
+			       "bailey-frontend, bailey-broker and bailey-reaper",
+			       a.taken);
+		return -EEXIST;
+	}
+	for (size_t i = 0; i < CHILD_COUNT; i++)
+		id.child[i] = a.ids[i];
+	id.self = a.ids[ROLE_SELF];
+	id.have_engine_gid = a.have_docker_gid;
+	id.engine_gid = a.docker_gid;
+	*ret = id;
+	return 0;
+}
+
+static int
+become(struct role_ids ids, const gid_t *group, size_t n_groups)
+{
+	/* Capabilities would go with uid 0; what is not wanted goes by capset right after. */
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == -1 || setgroups(n_groups, group) == -1 ||
+	    setresgid(ids.gid, ids.gid, ids.gid) == -1 ||
+	    setresuid(ids.uid, ids.uid, ids.uid) == -1)
+		return -errno;
+	return 0;
+}
+
+int
+identity_become_self(const struct identity *id)
+{
+	if (!id->switch_ids)
+		return 0;
+	int r = become(id->self, NULL, 0);
+	return r < 0 ? r : caps_set(SELF_CAPS, 0);
+}
+
+int
+identity_become_child(const struct identity *id, enum child_id child)
+{
+	if (!id->switch_ids)
+		return 0;
+	bool engine = child == CHILD_BROKER && id->have_engine_gid;
+	int r = become(id->child[child], &id->engine_gid, engine ? 1 : 0);
+	if (r < 0)
+		return r;
+	uint32_t keep = child == CHILD_REAPER ? CAP_BIT(CAP_KILL) : 0;
+	r = caps_set(keep, keep);
+	if (r < 0 || keep == 0)
+		return r;
+	return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_KILL, 0, 0) == -1 ? -errno : 0;
+}

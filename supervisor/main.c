@@ -1,0 +1,130 @@
+/*
+ * supervisor/main.c - baileyd: command line, environment, exit codes.
+ * Runs in: baileyd.
+ * Input: argv and environment of the user who starts it.
+ * Owns: nothing.
+ * Exit codes: the frontend's; 0 after a signal that asks to end; 1 when the
+ * tree cannot be started; 2 for a command line or variable that is wrong.
+ */
+#include "supervisor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_USAGE 2
+
+static const char usage[] =
+	"usage: baileyd --private --stdio [-v]    serve one MCP client on stdin and stdout\n"
+	"       baileyd -T                        print the tables this program works from\n"
+	"       baileyd --version\n"
+	"Started by \"bailey mcp\". Its settings are environment variables: see -T.\n";
+
+struct arguments {
+	bool private_tree, stdio, debug, tables, version, help;
+};
+
+static bool
+parse_arguments(int argc, char **argv, struct arguments *ret)
+{
+	const struct {
+		const char *word;
+		bool *flag;
+	} words[] = {
+		{"--private", &ret->private_tree},
+		{"--stdio", &ret->stdio},
+		{"-v", &ret->debug},
+		{"-T", &ret->tables},
+		{"--version", &ret->version},
+		{"--help", &ret->help},
+		{"-h", &ret->help},
+	};
+
+	for (int i = 1; i < argc; i++) {
+		size_t k = 0;
+		while (k < ARRAY_LEN(words) && strcmp(argv[i], words[k].word) != 0)
+			k++;
+		if (k == ARRAY_LEN(words)) {
+			char shown[256];
+			log_error("unknown argument %s",
+				  log_escape(shown, sizeof(shown), argv[i], strlen(argv[i])));
+			return false;
+		}
+		*words[k].flag = true;
+	}
+	return true;
+}
+
+static void
+print_tables(void)
+{
+	static const char *const states[] = {"starting", "ready", "stopping", "backoff", "gave up"};
+	static const char *const events[] = {"ready", "fault", "exit", "end", "timer", "stop"};
+	static const char *const actions[] = {"",      "none",  "note ready", "kill", "tell stop",
+					      "again", "start", "forgive",    "over"};
+
+	puts("# environment of private mode (options.def)");
+	options_print();
+	puts("\n# links (wiring.c); the supervisor has one to each");
+	for (size_t i = 0; i < WIRING_LINKS; i++)
+		printf("%s - %s\n", children_name(wiring_links[i].end[0]),
+		       children_name(wiring_links[i].end[1]));
+	puts("\n# life of a child (children.c): state, event: action, next state");
+	for (unsigned s = 0; s < CHILD_STATES; s++) {
+		for (unsigned e = 0; e < CHILD_EVENTS; e++) {
+			struct child_cell c =
+				children_cell((enum child_state)s, (enum child_event)e);
+			printf("%-9s %-6s %-10s %s\n", states[s], events[e], actions[c.action],
+			       states[c.next]);
+		}
+	}
+}
+
+static int
+run_private(bool debug)
+{
+	struct options o = {.debug = debug};
+	struct engine_target engine;
+	const char *places[ENGINE_PLACES];
+	char room[512], error[1024];
+
+	/* Single-threaded, and nothing here changes the environment. */
+	const char *runtime_dir = getenv("XDG_RUNTIME_DIR"); // NOLINT(concurrency-mt-unsafe)
+	const char *home = getenv("HOME");                   // NOLINT(concurrency-mt-unsafe)
+	engine_env_places(runtime_dir, room, sizeof(room), places);
+	if (options_from_env(&o, error, sizeof(error)) < 0 ||
+	    engine_env_find(&o, places, home, &engine, error, sizeof(error)) < 0) {
+		log_error("%s", error);
+		return EXIT_USAGE;
+	}
+	return tree_run(&o, &engine);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct arguments a = {.help = false};
+
+	log_init("baileyd", LOG_L_INFO);
+	if (!parse_arguments(argc, argv, &a)) {
+		(void)fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	if (a.version || a.help || a.tables) {
+		if (a.version)
+			puts("baileyd " BAILEY_VERSION);
+		else if (a.help)
+			(void)fputs(usage, stdout);
+		else
+			print_tables();
+		return fflush(stdout) == 0 ? 0 : 1;
+	}
+	if (!a.private_tree || !a.stdio) {
+		(void)fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_INFO);
+	if (spawn_reserve_fds() < 0)
+		fatal("descriptors");
+	return run_private(a.debug);
+}

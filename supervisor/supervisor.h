@@ -1,0 +1,197 @@
+/*
+ * supervisor/supervisor.h - baileyd: starts the other processes, wires them
+ * together, starts a broken one again, ends all of them. Prototypes by file.
+ */
+#ifndef BAILEY_SUPERVISOR_H
+#define BAILEY_SUPERVISOR_H
+
+#include "base.h"
+#include "confine.h"
+#include "ipc.h"
+
+struct event;
+struct event_base;
+
+enum child_id { CHILD_FRONTEND, CHILD_BROKER, CHILD_REAPER, CHILD_COUNT };
+
+/* ---- options.c: the environment, by options.def ---- */
+struct options {
+	char image[257];
+	uint32_t max_cpus_milli;
+	uint64_t max_memory_bytes;
+	uint32_t timeout_ms;
+	char docker_host[304];
+	bool tls;
+	char cert_path[512]; /* "" = not given */
+	char share_dir[512]; /* "" = beside the programs */
+	bool no_pool;
+	bool confine_log;
+	bool debug; /* -v */
+};
+/* -EINVAL: error holds one line that names the variable and what is allowed. */
+int options_from_env(struct options *ret, char *error, size_t cap);
+void options_print(void); /* the table, to stdout */
+
+/* ---- lookup.c: name services, in a child that ends at once ---- */
+/* Runs ask in a forked process (NSS modules and resolvers stay out of this one) and takes its
+ * answer of at most cap bytes. -ETIME after timeout_ms. */
+int lookup_run(int (*ask)(const void *question, void *answer, size_t cap), const void *question,
+	       void *answer, size_t cap, uint32_t timeout_ms);
+
+/* ---- engine_env.c: where the engine is ---- */
+struct engine_target {
+	enum engine_kind kind;
+	char path[108];   /* unix: socket, symbolic links resolved */
+	char dir[512];    /* unix: its directory */
+	char host[254];   /* tcp: as given */
+	char address[65]; /* tcp: "" when the name did not resolve */
+	uint32_t port;
+	bool have_gid; /* unix: the socket's group is known */
+	gid_t gid;
+	struct buf pem[3]; /* by enum engine_pem_kind - 1; empty without TLS */
+};
+/* Everything but name resolution. places: sockets to try when DOCKER_HOST is empty, NULL ends.
+ * -EINVAL and others: error says what is wrong in one line. */
+int engine_env_find(const struct options *o, const char *const *places, const char *home,
+		    struct engine_target *ret, char *error, size_t cap);
+/* The usual sockets, for the above; room for the one below XDG_RUNTIME_DIR is the caller's. */
+#define ENGINE_PLACES 4
+void engine_env_places(const char *runtime_dir, char *room, size_t cap,
+		       const char *places[ENGINE_PLACES]);
+int engine_env_resolve(struct engine_target *t); /* tcp: fills address */
+void engine_env_done(struct engine_target *t);
+
+/* ---- identity.c: who runs what ---- */
+struct role_ids {
+	uid_t uid;
+	gid_t gid;
+};
+struct identity {
+	bool switch_ids; /* started as root: every process gets ids of its own */
+	struct role_ids child[CHILD_COUNT];
+	struct role_ids self;
+	gid_t engine_gid; /* the broker's only group; used when switch_ids */
+	bool have_engine_gid;
+};
+int identity_find(struct identity *ret, char *error, size_t cap);
+int identity_become_self(const struct identity *id); /* keeps CAP_SETUID, CAP_SETGID, CAP_KILL */
+/* Between fork and exec: async-signal-safe. Leaves the reaper CAP_KILL as ambient. */
+int identity_become_child(const struct identity *id, enum child_id child);
+
+/* ---- spawn.c ---- */
+struct spawn_plan {
+	const char *name;            /* argv[0] */
+	int exe;                     /* O_PATH */
+	int stdio[2];                /* become 0 and 1; -1: /dev/null */
+	int supervisor, peer, state; /* become 3, 4, 5; -1: none */
+	char *const *argv;
+	const struct identity *identity;
+	enum child_id child;
+};
+int spawn_reserve_fds(void); /* keeps 3..5 out of use in this process; first call of main */
+int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
+
+/* ---- settings.c: what children are told at start ---- */
+struct facts {
+	char instance[33], boot_id[37], user_hash[33], share_dir[512];
+	uint32_t tree_pid;
+	uint64_t tree_start, pid_ns;
+	uint32_t host_cpus;
+	uint64_t host_memory_bytes;
+	uint32_t flags; /* enum settings_flag */
+};
+int settings_gather(struct facts *ret, const struct options *o, char *error, size_t cap);
+/* settings, for the broker engine and engine_pem, then configured. */
+int settings_send(struct link *l, enum child_id child, const struct options *o,
+		  const struct facts *f, const struct engine_target *t);
+
+/* ---- children.c: state x event ---- */
+enum child_state {
+	CHILD_STARTING, /* spawned, has not said ready */
+	CHILD_READY,
+	CHILD_STOPPING, /* told to end or killed; its end has not been seen */
+	CHILD_BACKOFF,  /* ended; will be started again */
+	CHILD_GAVE_UP,  /* ended for good, or never to be started */
+	CHILD_STATES,
+};
+enum child_event {
+	CHILD_EV_READY,
+	CHILD_EV_FAULT, /* link lost, rules broken, stuck: it has to end */
+	CHILD_EV_EXIT,  /* ended, and it is to be started again */
+	CHILD_EV_END,   /* ended for good: a frontend, or the tree stops */
+	CHILD_EV_TIMER,
+	CHILD_EV_STOP, /* the tree stops */
+	CHILD_EVENTS,
+};
+enum child_action {
+	CHILD_ACT_NONE = 1,
+	CHILD_ACT_NOTE_READY, /* layers to the broker; later the failures are forgiven */
+	CHILD_ACT_KILL,
+	CHILD_ACT_TELL_STOP,
+	CHILD_ACT_AGAIN, /* arm the timer for the next start */
+	CHILD_ACT_START,
+	CHILD_ACT_FORGIVE,
+	CHILD_ACT_OVER, /* links closed; the tree ends with the last one */
+};
+struct child_cell {
+	enum child_action action;
+	enum child_state next;
+};
+struct child_cell children_cell(enum child_state state, enum child_event event);
+uint64_t children_delay_ms(uint32_t failures); /* 0, 0.1 s doubling to 5 s, 60 s after ten */
+const char *children_name(enum child_id id);   /* program name */
+enum ipc_role children_role(enum child_id id);
+
+struct tree;
+/* ---- wiring.c: which process talks to which ---- */
+#define WIRING_LINKS 2
+struct wiring_row {
+	enum child_id end[2];
+	bool by_peer[2]; /* this end comes with a peer row even at the start */
+};
+extern const struct wiring_row wiring_links[WIRING_LINKS];
+/* Makes the links of a child that is about to start. The end it inherits, if any, goes to
+ * *ret_fd (the caller's); other ends go to running processes by "peer", or wait for theirs. */
+int wiring_before_start(struct tree *t, enum child_id id, int *ret_fd);
+/* The ends that this child gets by "peer" and not by inheritance; after its settings. */
+int wiring_after_start(struct tree *t, enum child_id id);
+void wiring_init(struct tree *t);
+void wiring_done(struct tree *t);
+
+struct child {
+	struct tree *tree;
+	enum child_id id;
+	enum child_state state;
+	pid_t pid;
+	int exe;
+	struct link *link;
+	struct link_config link_config;
+	struct event *timer;
+	uint32_t layers, restarts, failures;
+};
+struct tree {
+	struct event_base *base;
+	struct options options;
+	struct facts facts;
+	struct engine_target engine;
+	struct identity identity;
+	struct child child[CHILD_COUNT];
+	int held[WIRING_LINKS][2]; /* wiring.c: link ends that wait for their process, -1 none */
+	int ledger;
+	uint32_t own_layers;
+	struct event *stop_timer;
+	bool stopping;
+	int exit_code;
+};
+void children_init(struct tree *t);
+void children_start(struct tree *t, enum child_id id);
+void children_reap(struct tree *t);                /* after SIGCHLD */
+void children_stop(struct tree *t, int exit_code); /* orderly; the loop ends when all have */
+void children_tell_layers(struct tree *t);         /* all that is known, to the broker */
+void children_done(struct tree *t);
+
+/* ---- tree.c: the whole life of a tree ---- */
+/* Takes the engine target. Returns the exit code. */
+int tree_run(const struct options *o, const struct engine_target *engine);
+
+#endif
