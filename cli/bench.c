@@ -67,7 +67,8 @@ number(const cJSON *o, const char *key)
 	return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-/* True when lang's pool has a box ready (as many as it wants, when full) and nothing is starting. */
+/* True when lang's pool has a box ready (as many as it wants, when full) and nothing is starting.
+ */
 static bool
 pool_quiet(const cJSON *health, const char *class, bool *ret_known)
 {
@@ -96,8 +97,8 @@ wait_quiet(struct bench *b, const char *class)
 
 	while (clock_now_ms() < until) {
 		bool known = false;
-		cJSON *health = mcp_call(&b->tree, "check_sandbox_health", cJSON_CreateObject(), false,
-					 NULL);
+		cJSON *health = mcp_call(&b->tree, "check_sandbox_health", cJSON_CreateObject(),
+					 false, NULL);
 		if (health == NULL)
 			return -EPIPE;
 		bool quiet = pool_quiet(health, class, &known);
@@ -117,7 +118,8 @@ static int
 checked_call(struct mcp_client *tree, const struct bench_snippet *s, bool progress,
 	     const char *want_start, struct mcp_timing *t, double *ret_run_ms)
 {
-	cJSON *result = mcp_call(tree, "execute_code", code_arguments(s->language, s->code), progress, t);
+	cJSON *result =
+		mcp_call(tree, "execute_code", code_arguments(s->language, s->code), progress, t);
 
 	if (result == NULL)
 		return -EPIPE;
@@ -251,7 +253,8 @@ sustained_calls(struct bench *b, double *ret)
 		while (in_flight < 8 && clock_now_ms() < end) {
 			cJSON *p = cJSON_CreateObject();
 			cJSON_AddStringToObject(p, "name", "execute_code");
-			cJSON_AddItemToObject(p, "arguments", code_arguments("bash", "echo hello\n"));
+			cJSON_AddItemToObject(p, "arguments",
+					      code_arguments("bash", "echo hello\n"));
 			if (mcp_send(&b->tree, "tools/call", p) == 0)
 				return -EPIPE;
 			in_flight++;
@@ -261,8 +264,8 @@ sustained_calls(struct bench *b, double *ret)
 		cJSON *m = mcp_next(&b->tree, 60000);
 		if (m == NULL)
 			return -EPIPE;
-		const char *status = mcp_result_str(cJSON_GetObjectItemCaseSensitive(m, "result"),
-						    "status");
+		const char *status =
+			mcp_result_str(cJSON_GetObjectItemCaseSensitive(m, "result"), "status");
 		bool ok = strcmp(status, "ok") == 0;
 		if (!ok)
 			cli_error("a sustained call ended as %s", status);
@@ -380,16 +383,14 @@ static void
 fill_report(struct bench *b)
 {
 	struct report *r = &b->report;
-	double p50[BENCH_LANGS], host[BENCH_LANGS], tail = 0;
-	char tails[96] = "";
+	double p50[BENCH_LANGS], host[BENCH_LANGS], tails[BENCH_LANGS], tail = 0;
 
 	for (int l = 0; l < BENCH_LANGS; l++) {
 		p50[l] = series_p(&b->call[l], 50);
 		host[l] = series_p(&b->host[l], 50);
 		double t = series_p(&b->call[l], 99) / p50[l];
 		tail = t > tail ? t : tail;
-		size_t at = strlen(tails);
-		(void)snprintf(tails + at, sizeof(tails) - at, "%s %.2f ", classes[l], t);
+		tails[l] = t;
 	}
 	report_add(r, "warm python / host python, to full exit", "", p50[0] / host[0], 0.40, false,
 		   "%.2f / %.2f ms, n=%zu", p50[0], host[0], b->call[0].n);
@@ -403,20 +404,25 @@ fill_report(struct bench *b)
 		   "%.2f - %.2f ms", p50[2], host[2]);
 	report_add(r, "warm python / docker exec python", "", p50[0] / series_p(&b->exec, 50), 0.08,
 		   false, "%.2f / %.2f ms, n=%zu", p50[0], series_p(&b->exec, 50), b->exec.n);
-	report_add(r, "warm p99 / p50, engine quiet", "", tail, 2, false, "worst of: %s", tails);
+	report_add(r, "warm p99 / p50, engine quiet", "", tail, 2, false,
+		   "worst of python %.2f, node %.2f, bash %.2f", tails[0], tails[1], tails[2]);
 	report_add(r, "python p99 / p50, one call a second with refills", "",
-		   series_p(&b->paced, 99) / series_p(&b->paced, 50), 4, false, "%.2f / %.2f ms, n=%zu",
-		   series_p(&b->paced, 99), series_p(&b->paced, 50), b->paced.n);
+		   series_p(&b->paced, 99) / series_p(&b->paced, 50), 4, false,
+		   "%.2f / %.2f ms, n=%zu", series_p(&b->paced, 99), series_p(&b->paced, 50),
+		   b->paced.n);
 	report_add(r, "cold / raw engine create+start+attach", "",
-		   series_p(&b->cold, 50) / series_p(&b->raw, 50), 1.10, false, "%.1f / %.1f ms, n=%zu",
-		   series_p(&b->cold, 50), series_p(&b->raw, 50), b->cold.n);
-	report_add(r, "sustained runs/s / raw engine loop, 8 at once", "", b->runs_per_s / b->raw_per_s,
-		   0.95, true, "%.2f / %.2f per s", b->runs_per_s, b->raw_per_s);
-	report_add(r, "idle PSS of all host processes", "MB", tree_pss(b->tree.pid) / 1e6, 12, false,
-		   "supervisor, frontend, broker, reaper");
+		   series_p(&b->cold, 50) / series_p(&b->raw, 50), 1.10, false,
+		   "%.1f / %.1f ms, n=%zu", series_p(&b->cold, 50), series_p(&b->raw, 50),
+		   b->cold.n);
+	report_add(r, "sustained runs/s / raw engine loop, 8 at once", "",
+		   b->runs_per_s / b->raw_per_s, 0.95, true, "%.2f / %.2f per s", b->runs_per_s,
+		   b->raw_per_s);
+	report_add(r, "idle PSS of all host processes", "MB", tree_pss(b->tree.pid) / 1e6, 12,
+		   false, "supervisor, frontend, broker, reaper");
 	report_add(r, "our share of a call, p50", "ms", series_p(&b->share, 50), 0.3, false,
 		   "call - (RUN written to EXIT read), n=%zu", b->share.n);
-	report_add(r, "our share of a call, p99", "ms", series_p(&b->share, 99), 0.6, false, "same");
+	report_add(r, "our share of a call, p99", "ms", series_p(&b->share, 99), 0.6, false,
+		   "same");
 }
 
 static int
@@ -449,7 +455,8 @@ bench_all(struct bench *b)
 int
 cmd_bench(int argc, char **argv)
 {
-	struct bench b = {.n_warm = 1000, .n_exec_every = 20, .n_paced = 120, .n_cold = 40, .loop_s = 20};
+	struct bench b = {
+		.n_warm = 1000, .n_exec_every = 20, .n_paced = 120, .n_cold = 40, .loop_s = 20};
 	bool json = false;
 
 	for (int i = 1; i < argc; i++) {
@@ -475,8 +482,9 @@ cmd_bench(int argc, char **argv)
 		cli_error("the baseline cannot be set up from image %s: %s", b.image, strerror(-r));
 		return CLI_FAILED;
 	}
-	(void)snprintf(b.report.baseline, sizeof(b.report.baseline), "%s, clean environment, vfork+exec",
-		       geteuid() == 0 ? "chroot into the image's root" : "the host's own interpreters");
+	(void)snprintf(
+		b.report.baseline, sizeof(b.report.baseline), "%s, clean environment, vfork+exec",
+		geteuid() == 0 ? "chroot into the image's root" : "the host's own interpreters");
 	report_machine(&b.report);
 	r = mcp_open(&b.tree, server);
 	if (r == 0) {

@@ -58,7 +58,7 @@ exchange(int fd, const char *method, const char *path, const char *extra, const 
 
 	int r = fd_write_all(fd, head, strlen(head));
 	while (r == 0) {
-		uint8_t chunk[16384];
+		uint8_t chunk[8192];
 		ssize_t n = read(fd, chunk, sizeof(chunk));
 		if (n <= 0)
 			return n == 0 ? -EPIPE : -errno;
@@ -69,7 +69,8 @@ exchange(int fd, const char *method, const char *path, const char *extra, const 
 		*ret_at = (size_t)(end - buf_data(in)) + 4;
 		if (memcmp(buf_data(in), "HTTP/1.1 ", 9) != 0)
 			return -EPROTO;
-		return (int)strtoul((const char *)buf_data(in) + 9, NULL, 10); // NOLINT(cert-err34-c)
+		return (int)strtoul((const char *)buf_data(in) + 9, NULL,
+				    10); // NOLINT(cert-err34-c)
 	}
 	return r;
 }
@@ -78,7 +79,7 @@ static int
 read_rest(int fd, struct buf *in)
 {
 	for (;;) {
-		uint8_t chunk[65536];
+		uint8_t chunk[8192];
 		ssize_t n = read(fd, chunk, sizeof(chunk));
 		if (n <= 0)
 			return n == 0 ? 0 : -errno;
@@ -134,8 +135,9 @@ copy_chunks(FILE *from, int to)
 		if (left == 0)
 			return 0;
 		while (left > 0) {
-			char chunk[65536];
-			size_t n = fread(chunk, 1, left < sizeof(chunk) ? left : sizeof(chunk), from);
+			char chunk[8192];
+			size_t n =
+				fread(chunk, 1, left < sizeof(chunk) ? left : sizeof(chunk), from);
 			if (n == 0)
 				return -EPIPE;
 			int r = fd_write_all(to, chunk, n);
@@ -183,8 +185,8 @@ raw_upgrade(const char *path, const char *body)
 	if (fd < 0)
 		return fd;
 	buf_init(&in, 65536);
-	int status = exchange(fd, "POST", path, "Connection: Upgrade\r\nUpgrade: tcp\r\n", body, &in,
-			      &at);
+	int status = exchange(fd, "POST", path, "Connection: Upgrade\r\nUpgrade: tcp\r\n", body,
+			      &in, &at);
 	buf_done(&in);
 	if (status != 101 && status != 200)
 		return status < 0 ? status : -EPROTO;
@@ -198,11 +200,13 @@ raw_create(const char *path, const char *body, char id[65])
 
 	buf_init(&reply, REPLY_MAX);
 	int status = raw_request("POST", path, body, &reply);
-	cJSON *o = status == 201 ? cJSON_ParseWithLength((const char *)buf_data(&reply), buf_len(&reply))
-				 : NULL;
+	cJSON *o = status == 201
+			   ? cJSON_ParseWithLength((const char *)buf_data(&reply), buf_len(&reply))
+			   : NULL;
 	const cJSON *item = cJSON_GetObjectItemCaseSensitive(o, "Id");
-	int r = cJSON_IsString(item) ? str_copy(id, 65, item->valuestring, strlen(item->valuestring))
-				     : -EPROTO;
+	int r = cJSON_IsString(item)
+			? str_copy(id, 65, item->valuestring, strlen(item->valuestring))
+			: -EPROTO;
 	if (r < 0)
 		cli_error("the engine answered %d to %s: %.*s", status, path, (int)buf_len(&reply),
 			  (const char *)buf_data(&reply));
@@ -214,7 +218,7 @@ raw_create(const char *path, const char *body, char id[65])
 static int
 drain(int fd)
 {
-	char chunk[65536];
+	char chunk[8192];
 	ssize_t n;
 
 	do
@@ -242,8 +246,8 @@ raw_cycle(const char *body, double *ret_ms)
 	int r = raw_create("/containers/create", body, id);
 	if (r < 0)
 		return r;
-	cleanup_free char *attach = xasprintf(
-		"/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", id);
+	cleanup_free char *attach =
+		xasprintf("/containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1", id);
 	cleanup_free char *start = xasprintf("/containers/%s/start", id);
 	cleanup_close int fd = raw_upgrade(attach, NULL);
 	int status = fd < 0 ? fd : raw_request("POST", start, NULL, NULL);
@@ -259,8 +263,8 @@ raw_exec(const char *container, const char *argv_json, double *ret_ms)
 {
 	char id[65];
 	cleanup_free char *path = xasprintf("/containers/%s/exec", container);
-	cleanup_free char *body = xasprintf(
-		"{\"AttachStdout\":true,\"AttachStderr\":true,\"Cmd\":%s}", argv_json);
+	cleanup_free char *body =
+		xasprintf("{\"AttachStdout\":true,\"AttachStderr\":true,\"Cmd\":%s}", argv_json);
 	uint64_t start_us = clock_now_us();
 
 	int r = raw_create(path, body, id);

@@ -36,14 +36,14 @@ wait_for(pid_t pid)
 }
 
 static int
-run_tool(char *const argv[], int stdin_fd)
+run_tool(const char *const argv[], int stdin_fd)
 {
 	pid_t pid = fork();
 
 	if (pid == 0) {
 		if (stdin_fd >= 0 && dup2(stdin_fd, STDIN_FILENO) == -1)
 			_exit(127);
-		execvp(argv[0], argv);
+		execvp(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}
 	return pid == -1 ? -errno : wait_for(pid);
@@ -69,7 +69,7 @@ extract_image(const char *dir, const char *image)
 		_exit(raw_download(path, fds[1]) == 0 ? 0 : 1);
 	}
 	close(fds[1]);
-	char *tar[] = {"tar", "-x", "-C", (char *)(uintptr_t)dir, NULL};
+	const char *const tar[] = {"tar", "-x", "-C", dir, NULL};
 	r = run_tool(tar, fds[0]);
 	close(fds[0]);
 	int r2 = pid == -1 ? -ECHILD : wait_for(pid);
@@ -117,7 +117,7 @@ host_root_open(struct host_root *h, const char *image)
 void
 host_root_close(struct host_root *h)
 {
-	char *rm[] = {"rm", "-rf", "--", h->dir, NULL};
+	const char *const rm[] = {"rm", "-rf", "--", h->dir, NULL};
 
 	if (h->dir[0] != '\0' && run_tool(rm, -1) < 0)
 		cli_error("could not remove %s", h->dir);
@@ -126,10 +126,10 @@ host_root_close(struct host_root *h)
 
 /* In the vforked child: only system calls, then exec. */
 static void
-host_child(const struct host_root *h, const char *tmp, char *const argv[], int out)
+host_child(const struct host_root *h, const char *tmp, const char *const argv[], int out)
 {
-	static char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
-				    "HOME=/tmp", NULL};
+	static const char *const env[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
+					  "HOME=/tmp", NULL};
 
 	if (geteuid() == 0) {
 		if (chroot(h->dir) == -1 || chdir("/tmp") == -1)
@@ -140,8 +140,19 @@ host_child(const struct host_root *h, const char *tmp, char *const argv[], int o
 	int null = open("/dev/null", O_RDWR);
 	if (null == -1 || dup2(null, 0) == -1 || dup2(out, 1) == -1 || dup2(null, 2) == -1)
 		_exit(126);
-	execve(argv[0], argv, env);
+	execve(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)env);
 	_exit(127);
+}
+
+/* vfork: a fork of this process would be charged to the baseline. */
+static pid_t
+host_spawn(const struct host_root *h, const char *tmp, const char *const argv[], int out)
+{
+	pid_t pid = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork)
+
+	if (pid == 0)
+		host_child(h, tmp, argv, out); // NOLINT(clang-analyzer-unix.Vfork)
+	return pid;
 }
 
 int
@@ -151,16 +162,13 @@ host_run(const struct host_root *h, enum bench_lang lang, double *ret_exit, doub
 	char text[256];
 	const struct bench_snippet *s = &bench_snippets[lang];
 	cleanup_free char *tmp = xasprintf("%s/tmp", h->dir);
-	char *argv[] = {(char *)(uintptr_t)s->interpreter, (char *)(uintptr_t)s->file, NULL};
+	const char *const argv[] = {s->interpreter, s->file, NULL};
 
 	if (pipe2(out, O_CLOEXEC) == -1)
 		return -errno;
 	uint64_t start = clock_now_us();
 	uint64_t first = 0;
-	/* vfork: a fork of this process would be charged to the baseline. */
-	pid_t pid = vfork(); // NOLINT(clang-analyzer-security.insecureAPI.vfork)
-	if (pid == 0)
-		host_child(h, tmp, argv, out[1]); // NOLINT(clang-analyzer-unix.Vfork)
+	pid_t pid = host_spawn(h, tmp, argv, out[1]);
 	close(out[1]);
 	for (;;) {
 		ssize_t n = read(out[0], text, sizeof(text));

@@ -91,8 +91,7 @@ report_machine(struct report *r)
 		const char *at = memmem(text, len, "model name", 10);
 		const char *colon = at == NULL ? NULL : strchr(at, ':');
 		if (colon != NULL)
-			snprintf(model, sizeof(model), "%.*s", (int)strcspn(colon + 2, "\n"),
-				 colon + 2);
+			(void)str_copy(model, sizeof(model), colon + 2, strcspn(colon + 2, "\n"));
 	}
 	if (uname(&u) == -1 || sysinfo(&si) == -1)
 		return;

@@ -26,6 +26,8 @@ struct cli_command {
 	const char *help;
 	int (*run)(int argc, char **argv); /* argv[0] is the subcommand */
 };
+
+/* ---- error.c ---- */
 void cli_error(const char *fmt, ...) PRINTF_LIKE(1, 2); /* "bailey: …" on stderr */
 
 /* ---- subcommands ---- */
@@ -45,10 +47,10 @@ struct mcp_client {
 	uint64_t next_id;
 	struct buf in;
 };
-struct mcp_timing {              /* CLOCK_MONOTONIC microseconds */
-	uint64_t written_us;     /* before the request's write */
-	uint64_t first_us;       /* first progress notification; 0 none */
-	uint64_t answered_us;    /* answer parsed */
+struct mcp_timing {           /* CLOCK_MONOTONIC microseconds */
+	uint64_t written_us;  /* before the request's write */
+	uint64_t first_us;    /* first progress notification; 0 none */
+	uint64_t answered_us; /* answer parsed */
 };
 /* Starts argv with the caller's environment and does the initialize exchange. 0 or -errno. */
 int mcp_open(struct mcp_client *c, char **argv);

@@ -136,7 +136,7 @@ fill_line(struct mcp_client *c, uint64_t until_ms, size_t *ret_len)
 cJSON *
 mcp_next(struct mcp_client *c, int timeout_ms)
 {
-	size_t len;
+	size_t len = 0;
 
 	int r = fill_line(c, clock_now_ms() + (uint64_t)timeout_ms, &len);
 	if (r < 0) {

@@ -29,7 +29,8 @@ cmd_image(int argc, char **argv)
 		return CLI_USAGE;
 	}
 	if (exe_share_dir(share, sizeof(share)) < 0) {
-		cli_error("the data directory (share/bailey) is missing; install Bailey as a whole");
+		cli_error(
+			"the data directory (share/bailey) is missing; install Bailey as a whole");
 		return CLI_FAILED;
 	}
 	int n = snprintf(script, sizeof(script), "%s/scripts/sandbox-profiles/image/build", share);

@@ -6,30 +6,18 @@
  */
 #include "cli.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{"mcp", "", "speak MCP on stdin and stdout (what a client's configuration starts)", cmd_mcp},
+	{"mcp", "", "speak MCP on stdin and stdout (what a client's configuration starts)",
+	 cmd_mcp},
 	{"run", "[-l python|bash|node] [-t SECONDS] [-m MB] [FILE|-] [ARG…]",
 	 "run a file in a fresh sandbox; its exit code is passed through", cmd_run},
 	{"image", "build [slim]", "build the sandbox image on the engine", cmd_image},
-	{"bench", "[--json] [--quick]", "measure calls beside the host, docker exec and the raw engine",
-	 cmd_bench},
+	{"bench", "[--json] [--quick]",
+	 "measure calls beside the host, docker exec and the raw engine", cmd_bench},
 };
-
-void
-cli_error(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("bailey: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
 
 static void
 usage(FILE *out)
@@ -41,8 +29,10 @@ usage(FILE *out)
 		fprintf(out, "  bailey %s %s\n      %s\n", commands[i].name, commands[i].args,
 			commands[i].help);
 	fputs("  bailey --version | --help\n\n"
-	      "The engine is taken from DOCKER_HOST (and DOCKER_TLS_VERIFY, DOCKER_CERT_PATH) or the\n"
-	      "usual socket; SANDBOX_IMAGE, MAX_CPU_CORES, MAX_MEMORY_MB and EXEC_TIMEOUT_SEC set the\n"
+	      "The engine is taken from DOCKER_HOST (and DOCKER_TLS_VERIFY, DOCKER_CERT_PATH) or "
+	      "the\n"
+	      "usual socket; SANDBOX_IMAGE, MAX_CPU_CORES, MAX_MEMORY_MB and EXEC_TIMEOUT_SEC set "
+	      "the\n"
 	      "image, the maxima and the default timeout.\n",
 	      out);
 }

@@ -29,8 +29,8 @@ struct run_options {
 
 static const struct {
 	const char *suffix, *language;
-} suffixes[] = {{".py", "python"}, {".js", "node"},  {".mjs", "node"},
-		{".cjs", "node"},  {".sh", "bash"},  {".bash", "bash"}};
+} suffixes[] = {{".py", "python"}, {".js", "node"}, {".mjs", "node"},
+		{".cjs", "node"},  {".sh", "bash"}, {".bash", "bash"}};
 
 static const char *
 language_of(const char *file)
@@ -76,7 +76,7 @@ static int
 read_all(int fd, struct buf *b)
 {
 	for (;;) {
-		uint8_t chunk[65536];
+		uint8_t chunk[8192];
 		ssize_t n = read(fd, chunk, sizeof(chunk));
 		if (n == -1 && errno == EINTR)
 			continue;
@@ -210,9 +210,10 @@ exit_code_of(const cJSON *result)
 		return 128 + (int)mcp_result_num(result, "signal", 0);
 	const char *message = mcp_result_str(result, "message");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(result, "content");
-	const cJSON *text = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(content, 0), "text");
+	const cJSON *text =
+		cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(content, 0), "text");
 	cli_error("%s%s%s", status[0] != '\0' ? status : "not run", ": ",
-		  message[0] != '\0'    ? message
+		  message[0] != '\0'     ? message
 		  : cJSON_IsString(text) ? text->valuestring
 					 : "no reason given");
 	return strcmp(status, "timed_out") == 0 ? CLI_TIMED_OUT : CLI_NOT_RUN;
