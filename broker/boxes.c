@@ -1,0 +1,170 @@
+/*
+ * broker/boxes.c - boxes are made, found, armed and buried here; what happens to
+ * them in between is box.c's table.
+ *
+ * Runs in: bailey-broker.
+ * Input: none from outside.
+ * Owns: struct box with its attach, timer and session; the idmap of live ones and
+ *       the grave, emptied when nobody on the stack can still hold a pointer.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <event2/event.h>
+
+#include "broker.h"
+
+void
+box_arm(struct box *x, uint32_t ms)
+{
+	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+	(void)evtimer_add(x->timer, &tv); /* fails only without memory: the tick catches up */
+}
+
+void
+box_disarm(struct box *x)
+{
+	(void)evtimer_del(x->timer);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+	struct box *x = ctx;
+
+	(void)fd;
+	(void)what;
+	if (x->run && x->run->phase == PHASE_ACCOUNT) {
+		run_figures(x->run, NULL);
+		if (x->state != BOX_REMOVING)
+			return;
+	}
+	box_event(x, ON_TIMER);
+}
+
+struct box *
+box_new(struct broker *b, const struct profile *p, enum box_class c, bool prestart,
+	const struct limits *limits)
+{
+	struct box *x;
+	uint64_t life_ns = (uint64_t)p->lifetime_s * 1000000000u;
+
+	if (!b->reaper || idmap_count(b->boxes) >= BOXES_MAX)
+		return NULL;
+	x = xcalloc(1, sizeof(*x));
+	*x = (struct box){.id = b->next_box,
+			  .b = b,
+			  .state = BOX_ASKED,
+			  .box_class = c,
+			  .prestart = prestart && c != BOX_SHELL,
+			  .profile = p,
+			  .limits = *limits,
+			  .born_ms = clock_now_ms(),
+			  .end_ns = clock_boot_ns() + life_ns};
+	random_bytes(x->secret, sizeof(x->secret));
+	session_init(&x->session);
+	x->timer = evtimer_new(b->base, on_timer, x);
+	x->affinity = pins_take(b, x->limits.cpus_milli);
+	x->spec = xcalloc(1, sizeof(*x->spec));
+	steps_fill_spec(x);
+	if (!x->timer || idmap_put(b->boxes, x->id, x) < 0)
+		fatal("no room for a box");
+	b->next_box++;
+	(void)orders_send(b,
+			  IPC_ROW(watch_intend, .box = x->id, .name = IPC_STR(x->spec->name),
+				  .end_ns = x->end_ns, .secret = {x->secret, sizeof(x->secret)}));
+	return x;
+}
+
+struct box *
+box_find(struct broker *b, uint64_t id)
+{
+	return id ? idmap_get(b->boxes, id) : NULL;
+}
+
+void
+box_end(struct box *x, enum end_cause cause)
+{
+	if (x->state < BOX_ENDING)
+		x->cause = cause;
+	box_event(x, ON_END);
+}
+
+int
+box_send(struct box *x, enum guest_type type, const void *payload, size_t len)
+{
+	uint8_t out[GUEST_HEADER_LEN + 64 + GUEST_CRC_LEN];
+	size_t n;
+
+	if (!x->attach || len > 64)
+		return -EPIPE;
+	n = guest_frame_write(out, type, 0, 0, 0, payload, len);
+	return attach_send(x->attach, out, n);
+}
+
+void
+box_close_stream(struct box *x)
+{
+	attach_free(TAKE(x->attach));
+}
+
+void
+box_discard(struct box *x)
+{
+	struct broker *b = x->b;
+
+	pool_remove(x);
+	box_close_stream(x);
+	admission_uncount(x);
+	(void)idmap_take(b->boxes, x->id);
+	TAILQ_INSERT_TAIL(&b->grave, x, grave_entry);
+}
+
+void
+box_tell_kill(struct box *x)
+{
+	pool_remove(x);
+	if (!x->run) /* else the timer may be the wait for its run's figures */
+		box_disarm(x);
+	(void)orders_send(x->b, IPC_ROW(watch_kill, .box = x->id, .cause = x->cause));
+}
+
+void
+box_bury(struct box *x, bool tell)
+{
+	struct broker *b = x->b;
+	uint64_t now = clock_now_ms();
+
+	pool_remove(x);
+	box_disarm(x);
+	box_close_stream(x);
+	if (tell)
+		(void)orders_send(b, IPC_ROW(watch_gone, .box = x->id));
+	if (x->run)
+		run_box_gone(x->run);
+	admission_uncount(x);
+	pins_give(b, x->affinity);
+	(void)idmap_take(b->boxes, x->id);
+	TAILQ_INSERT_TAIL(&b->grave, x, grave_entry);
+	log_info("box=%" PRIu64 " gone cause=%d age_ms=%" PRIu64, x->id, (int)x->cause,
+		 now - x->born_ms);
+	broker_soon(b);
+}
+
+void
+box_grave_empty(struct broker *b)
+{
+	struct box *x;
+
+	while ((x = TAILQ_FIRST(&b->grave))) {
+		TAILQ_REMOVE(&b->grave, x, grave_entry);
+		event_free(x->timer);
+		session_done(&x->session);
+		secret_wipe(x->secret, sizeof(x->secret));
+		free(x->spec);
+		free(x);
+	}
+}

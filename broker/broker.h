@@ -1,0 +1,373 @@
+/*
+ * broker/broker.h - the broker's own types and prototypes, grouped by file.
+ *
+ * A run is one call_submit of a frontend; a box is one container. Both live in
+ * an idmap and are found again by number; whoever holds a number from before a
+ * callback must be ready to find nothing. An owner outlives its fronts, runs
+ * and boxes. A box is freed one loop turn after it became GONE.
+ */
+#ifndef BAILEY_BROKER_H
+#define BAILEY_BROKER_H
+
+#include <sys/queue.h>
+
+#include "engine.h"
+#include "container_seccomp.h"
+#include "profiles.h"
+
+struct event;
+struct broker;
+struct box;
+struct run;
+
+#define OWNER_BOXES_MAX 16u
+#define OWNER_QUEUE_MAX 64u
+#define QUEUE_MAX 256u
+#define PROFILES_MAX 8u
+#define FRONTS_MAX 256u
+#define BOXES_MAX 512u
+#define POOL_CAP 4u /* warm or starting boxes of all pools together */
+#define QUEUE_WAIT_MS 30000u
+#define START_WAIT_MS 15000u
+#define FIGURES_WAIT_MS 200u
+#define DEADLINE_SLACK_MS 500u /* the reaper's clock comes after the guest's */
+#define DEADMAN_MS 8000u
+
+/* ---- settings.c: what the supervisor told, copied and checked ---- */
+struct settings {
+	char instance[33], boot_id[37], user_hash[33];
+	uint32_t tree_pid, box_uid, box_gid, host_cpus, max_cpus_milli, timeout_ms, flags;
+	uint64_t tree_start, pid_ns, max_memory_bytes, host_memory_bytes;
+	char share_dir[513], image[257], cgroup_parent[65];
+};
+int settings_copy(const struct ipc_settings *in, struct settings *ret); /* -EINVAL */
+int settings_engine(const struct ipc_engine *in, struct engine_config *ret);
+int settings_pem(const struct ipc_engine_pem *in, struct engine_config *config);
+
+/* ---- policy.c: pure decisions ---- */
+struct limits {
+	uint64_t memory_bytes;
+	uint32_t cpus_milli, pids, timeout_ms;
+	uint64_t workspace_bytes, tmp_bytes, workspace_inodes, tmp_inodes;
+};
+struct decision {
+	const struct profile *profile;
+	struct limits limits;
+	char message[512]; /* why it was denied */
+};
+/* 0, or -EPERM with ret->message filled. */
+int
+policy_decide(const struct settings *s, const struct ipc_call_submit *req, struct decision *ret);
+void policy_maxima(const struct settings *s, const struct profile *p, struct limits *ret);
+/* The limits of a pool's boxes: the profile's defaults under the tree's maxima. */
+void policy_defaults(const struct settings *s, const struct profile *p, struct limits *ret);
+uint32_t policy_whole_cpus(uint32_t cpus_milli);
+struct fit {
+	bool cold;            /* no waiting box can serve it */
+	enum run_start start; /* START_WARM or START_LIVE */
+	bool update, wait;    /* its limits must change; and the run waits for that */
+};
+/* How a waiting box with limits have serves a run that wants want. */
+struct fit policy_fit(enum box_class box_class, const struct limits *have,
+		      const struct limits *want, uint32_t call_flags, bool can_update);
+
+/* ---- owners.c: who owns fronts, runs and boxes ---- */
+TAILQ_HEAD(run_list, run);
+struct owner {
+	TAILQ_ENTRY(owner) link; /* in broker.owners, in turn order */
+	enum owner_kind kind;
+	uint64_t number;
+	uint32_t refs;  /* fronts, runs, boxes */
+	uint32_t boxes; /* live ones */
+	uint32_t queued;
+	struct run_list queue;
+};
+struct front { /* one frontend's link */
+	TAILQ_ENTRY(front) entry;
+	struct broker *b;
+	uint64_t peer_id;
+	uint64_t last_call; /* highest number submitted */
+	struct link *link;
+	struct link_config config;
+	struct owner *owner;
+	struct run_list runs;
+};
+struct owner *owner_get(struct broker *b, enum owner_kind kind, uint64_t number); /* takes a ref */
+struct owner *owner_ref(struct owner *o);
+void owner_unref(struct broker *b, struct owner *o);
+int front_open(struct broker *b, const struct ipc_peer *peer, int fd); /* takes fd */
+void front_close(struct front *f);                                     /* cancels its runs */
+struct run *front_run(struct front *f, uint64_t call);
+
+/* ---- session.c: the guest stream of one box ---- */
+struct session {
+	struct buf rx;
+	uint64_t guest_seq, host_seq, host_acked, pong_ms;
+	uint64_t sent[3];    /* 0: stdin bytes we wrote; 1, 2: output bytes the guest sent */
+	uint64_t granted[3]; /* cumulative limits of the same */
+	uint64_t tail[3];
+	uint32_t spec_bytes, unacked, stderr_bytes;
+	bool hello, ready, running, stdin_closed, exited;
+};
+void session_init(struct session *s);
+void session_done(struct session *s);
+/* Parses and checks; hands each good frame to sink. -EBADMSG at the first bad one. */
+int session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
+		 void (*sink)(void *ctx, const struct guest_frame *f));
+/* Checks one frame of a frontend and writes it into out (GUEST_FRAME_MAX): its length,
+ * or -EPROTO when the frontend broke a rule. */
+int session_host_frame(struct session *s, uint32_t type, uint32_t stream,
+		       const struct ipc_bin *data, uint8_t *out);
+/* Both return 0 when there is nothing to write. */
+size_t session_ack(struct session *s, bool now, uint8_t *out);
+size_t session_end_frame(struct session *s, enum end_cause cause, uint8_t *out);
+
+/* ---- box.c: the life of one container ---- */
+enum box_state {
+#define BOX_STATE(name, text) BOX_##name,
+#define BOX_ACTION(name, next)
+#define BOX_EVENT(name, ...)
+#include "box.def"
+#undef BOX_STATE
+#undef BOX_ACTION
+#undef BOX_EVENT
+	BOX_STATES,
+};
+enum box_event {
+#define BOX_STATE(name, text)
+#define BOX_ACTION(name, next)
+#define BOX_EVENT(name, ...) ON_##name,
+#include "box.def"
+#undef BOX_STATE
+#undef BOX_ACTION
+#undef BOX_EVENT
+	BOX_EVENTS,
+};
+enum pooled { POOL_NOT, POOL_STARTING, POOL_READY };
+struct box {
+	uint64_t id;
+	struct broker *b;
+	enum box_state state;
+	enum box_class box_class;
+	bool prestart; /* its guest was told to start the class's interpreter */
+	enum pooled pooled;
+	bool create_pending; /* the engine still owes the answer to create */
+	bool remove_wanted;  /* removal was ordered meanwhile */
+	bool pid_known, killed, oom, counted;
+	bool asked_list, listed; /* sweep.c: existed when the list was asked for; was in it */
+	const struct profile *profile;
+	struct limits limits;
+	struct owner *owner; /* NULL while it belongs to the pool */
+	struct run *run;
+	enum end_cause cause;
+	struct engine_result why; /* of ON_FAILED; borrowed for the event */
+	char container[65];
+	uint32_t pid, removals;
+	uint8_t secret[32];
+	uint64_t end_ns, deadline_ns, born_ms, warm_ms, affinity;
+	struct ipc_watch_figures baseline;
+	struct attach *attach;
+	struct session session;
+	struct event *timer;
+	struct box_spec *spec;
+	TAILQ_ENTRY(box) pool_entry; /* in its pool's ready list while WARM */
+	TAILQ_ENTRY(box) grave_entry;
+};
+TAILQ_HEAD(box_list, box);
+void box_event(struct box *x, enum box_event ev);
+const char *box_state_name(enum box_state s);
+const char *box_event_name(enum box_event ev);
+/* The table, for its test: action's name; the state it leads to (BOX_STATES: stays). */
+const char *box_cell(enum box_state s, enum box_event ev, enum box_state *ret_next);
+
+/* ---- boxes.c ---- */
+/* A new box, its intent sent. NULL when the reaper's link is missing or a table is full. */
+struct box *box_new(struct broker *b, const struct profile *p, enum box_class c, bool prestart,
+		    const struct limits *limits);
+struct box *box_find(struct broker *b, uint64_t id);
+void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
+void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER, or the end of waiting for figures */
+void box_disarm(struct box *x);
+int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
+void box_grave_empty(struct broker *b);
+void box_discard(struct box *x); /* the process ends: forgets it, tells nobody */
+void box_close_stream(struct box *x);
+void box_tell_kill(struct box *x);       /* out of the pool; the reaper is to kill it */
+void box_bury(struct box *x, bool tell); /* GONE; tell: the reaper must hear of it */
+
+/* ---- pins.c ---- */
+uint64_t pins_take(struct broker *b, uint32_t cpus_milli); /* mask; 0: runs anywhere */
+void pins_give(struct broker *b, uint64_t mask);
+
+/* ---- steps.c: what box.c's actions ask of the engine, and its answers ---- */
+void steps_fill_spec(struct box *x);
+void steps_create(struct box *x);
+void steps_check(struct box *x);
+void steps_attach(struct box *x);
+void steps_start(struct box *x);
+void steps_remove(struct box *x);
+
+/* ---- pool.c ---- */
+struct pool {
+	struct box_list ready;
+	uint32_t n_ready, n_starting;
+	uint32_t target; /* what demand asks for now; 0 = asleep */
+	uint64_t used_ms, missed_ms;
+};
+void pool_wake(struct broker *b);                      /* warm_hint, first call */
+struct box *pool_take(struct run *r, struct fit *ret); /* NULL: none fits; hands out once */
+struct box *pool_adopt(struct run *r);                 /* a box being started for the pool */
+bool pool_could_adopt(struct run *r);
+void pool_init(struct broker *b);
+void pool_used(struct broker *b, const struct profile *p, enum box_class c, bool missed);
+void pool_add(struct box *x);    /* it is WARM */
+void pool_remove(struct box *x); /* leaves ready list or starting count */
+void pool_start_failed(struct broker *b);
+void pool_refill(struct broker *b);
+void pool_tick(struct broker *b, uint64_t now_ms);
+bool pool_evict(struct broker *b); /* ends one waiting box to free memory */
+void pool_drain(struct broker *b);
+struct pool *pool_of(struct broker *b, const struct profile *p, enum box_class c);
+
+/* ---- admission.c: queue and caps ---- */
+int admission_enqueue(struct run *r); /* -EBUSY: a queue is full */
+void admission_dequeue(struct run *r);
+void admission_pump(struct broker *b);
+void admission_tick(struct broker *b, uint64_t now_ms);
+void admission_count(struct box *x, struct owner *o); /* x now counts for o (NULL: the pool) */
+void admission_uncount(struct box *x);
+void admission_resize(struct box *x, const struct limits *to);
+bool admission_fits(struct broker *b, uint64_t memory_bytes);
+uint32_t admission_retry_ms(const struct broker *b);
+void admission_fail_all(struct broker *b, enum run_status status, const char *message);
+
+/* ---- run.c: one call ---- */
+enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_ACCOUNT };
+struct run {
+	uint64_t id, call;
+	struct front *front;
+	struct owner *owner;
+	enum run_phase phase;
+	enum box_class box_class;
+	uint32_t flags;
+	const struct profile *profile;
+	struct limits limits;
+	enum run_start start;
+	struct box *box;
+	bool waits; /* in its owner's queue */
+	bool retried, have_exit;
+	char run_id[33];
+	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
+	struct guest_g_exit exit;
+	uint8_t exit_raw[104];
+	enum end_cause cause; /* why its box ended without EXIT */
+	TAILQ_ENTRY(run) front_entry, queue_entry;
+};
+struct run *run_new(struct front *f, const struct ipc_call_submit *m, const struct decision *d);
+void run_start_in(struct run *r, struct box *x, const struct fit *fit); /* waiting box */
+void run_start_cold(struct run *r);
+void run_cancel(struct run *r, enum end_cause cause);            /* frees r */
+int run_frame_in(struct run *r, const struct ipc_call_frame *m); /* -EPROTO */
+void run_finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms);
+/* from box.c */
+void run_box_ready(struct run *r);
+void run_box_failed(struct run *r, const struct engine_result *why);
+void run_box_ended(struct run *r, enum end_cause cause); /* no EXIT came */
+void run_box_gone(struct run *r);
+void run_guest_frame(struct run *r, const struct guest_frame *f);
+void run_figures(struct run *r, const struct ipc_watch_figures *m); /* NULL: none came in time */
+
+/* ---- verdict.c: facts to status, pure ---- */
+struct run_facts {
+	const struct guest_g_exit *exit; /* NULL: none came */
+	enum end_cause cause;
+	bool oom_event;
+	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
+};
+enum run_status verdict_status(const struct run_facts *f);
+const char *verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap);
+void verdict_figures(const struct run_facts *f, struct ipc_call_ended *out);
+
+/* ---- probe.c: whether the engine can be used, asked at the first need ---- */
+enum engine_state { ENGINE_ASLEEP, ENGINE_ASKED, ENGINE_UP, ENGINE_DOWN };
+struct probe {
+	enum engine_state state;
+	uint64_t asked_ms, known_ms;
+	uint32_t pending; /* questions without an answer yet: an old one's does not count */
+	int err;
+	enum run_status status; /* when DOWN */
+	char message[256];
+	struct engine_info info;
+	char image_id[81];
+	bool have_info, watching, swept;
+};
+void probe_need(struct broker *b);  /* asks unless up or being asked */
+void probe_again(struct broker *b); /* asks even when up */
+void probe_lost(struct broker *b, const struct engine_result *r);
+void probe_tick(struct broker *b, uint64_t now_ms);
+/* What an engine error means to a caller. */
+enum run_status probe_status(const struct engine_result *r);
+bool probe_local(const struct broker *b);
+
+/* ---- events.c, sweep.c, orders.c, requests.c, health.c, supervised.c ---- */
+void events_watch(struct broker *b);
+void sweep_start(struct broker *b); /* lists; removes what is dead, ends what vanished */
+void sweep_remove(struct broker *b, const char *container);
+void broker_on_sweep_verdict(void *ctx, struct link *l, const struct ipc_row *row);
+int orders_open(struct broker *b, int fd);                    /* a new reaper link; takes fd */
+int orders_send(struct broker *b, const struct ipc_row *row); /* -ENOTCONN without a reaper */
+extern const struct link_route requests_routes[];
+extern const size_t requests_n_routes;
+int health_ask(struct front *f, uint64_t call); /* -EBUSY: too many wait */
+void health_layers(struct broker *b, const struct ipc_layers *m);
+void health_answer(struct broker *b); /* probe.c: the state is known */
+void health_forget(struct front *f);
+int supervised_open(struct broker *b, int fd);
+
+/* ---- loop.c: the broker as a whole ---- */
+struct layers_row {
+	uint32_t role, layers, restarts;
+};
+struct health_query {
+	struct front *front;
+	uint64_t call;
+};
+struct sweep {
+	char ids[256][65];
+	uint32_t n;
+	bool busy, listing;
+};
+struct broker {
+	struct event_base *base;
+	struct engine *engine;
+	struct link *supervisor, *reaper;
+	struct link_config supervisor_config, reaper_config;
+	struct settings settings;
+	struct engine_config engine_config;
+	bool have_settings, have_engine, stopping, own_kill;
+	int passed_fd;
+	uint64_t stop_at_ms;
+	struct idmap *boxes, *runs;
+	uint64_t next_box, next_run;
+	TAILQ_HEAD(, owner) owners;
+	TAILQ_HEAD(, front) fronts;
+	uint32_t n_fronts, queued, in_flight; /* in_flight: runs that left the queue */
+	uint64_t memory_bytes, memory_max_bytes;
+	struct pool pools[PROFILES_MAX][BOX_CLASSES];
+	uint64_t refill_after_ms, refill_backoff_ms;
+	uint32_t cpu_boxes[64]; /* boxes pinned to each processor */
+	struct probe probe;
+	struct sweep sweep;
+	struct layers_row layers[8];
+	size_t n_layers;
+	struct health_query queries[32];
+	size_t n_queries;
+	struct box_list grave;
+	struct event *tick, *soon;
+};
+int broker_init(struct broker *b, struct event_base *base);
+void broker_done(struct broker *b);
+void broker_soon(struct broker *b); /* pump, refill and clean up once this event is handled */
+void broker_stop(struct broker *b, uint32_t grace_ms);
+
+#endif

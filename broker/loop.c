@@ -1,0 +1,148 @@
+/*
+ * broker/loop.c - the broker as a whole: its tables, the one-second tick, and
+ * the work that waits until an event has been handled.
+ *
+ * Runs in: bailey-broker.
+ * Input: none of its own.
+ * Owns: struct broker.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <event2/event.h>
+
+#include "broker.h"
+
+#define RUNS_MAX 4096u /* every owner's queue and boxes are capped far below */
+
+static void
+on_soon(evutil_socket_t fd, short what, void *ctx)
+{
+	struct broker *b = ctx;
+
+	(void)fd;
+	(void)what;
+	box_grave_empty(b);
+	admission_pump(b);
+	pool_refill(b);
+}
+
+void
+broker_soon(struct broker *b)
+{
+	event_active(b->soon, EV_TIMEOUT, 0);
+}
+
+/* Only boxes we still want are pinged: one whose kill is stuck dies of silence. */
+static void
+ping_one(struct box *x)
+{
+	uint8_t ack[GUEST_HEADER_LEN + 8 + GUEST_CRC_LEN];
+	size_t n;
+
+	if (!x->attach || x->state < BOX_ATTACHED || x->state >= BOX_ENDING)
+		return;
+	(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */
+	n = session_ack(&x->session, true, ack);
+	if (n)
+		(void)attach_send(x->attach, ack, n);
+}
+
+/* The reaper's clock and the guest's come first; this one is for when both are away. */
+static void
+check_deadline(struct box *x, uint64_t boot_ns)
+{
+	if (x->deadline_ns && x->state == BOX_RUNNING && x->run && x->run->phase == PHASE_ACTIVE &&
+	    boot_ns > x->deadline_ns + UINT64_C(2000000000)) {
+		log_warn("box=%llu is past its deadline and nobody ended it",
+			 (unsigned long long)x->id);
+		box_end(x, CAUSE_DEADLINE);
+	}
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	struct broker *b = ctx;
+	uint64_t now = clock_now_ms(), boot = clock_boot_ns(), id;
+	size_t cursor = 0;
+	void *obj;
+
+	(void)fd;
+	(void)what;
+	if (b->stopping && now >= b->stop_at_ms)
+		(void)event_base_loopbreak(b->base);
+	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
+		ping_one(obj);
+		check_deadline(obj, boot);
+	}
+	probe_tick(b, now);
+	admission_tick(b, now);
+	pool_tick(b, now);
+	on_soon(-1, 0, b);
+}
+
+int
+broker_init(struct broker *b, struct event_base *base)
+{
+	struct timeval second = {.tv_sec = 1};
+
+	*b = (struct broker){.base = base, .passed_fd = -1, .next_run = 1};
+	/* Numbers must not repeat while the tree lives, a restarted broker's included. */
+	b->next_box = clock_boot_ns() / 1000;
+	TAILQ_INIT(&b->owners);
+	TAILQ_INIT(&b->fronts);
+	TAILQ_INIT(&b->grave);
+	pool_init(b);
+	b->boxes = idmap_new(BOXES_MAX);
+	b->runs = idmap_new(RUNS_MAX);
+	b->soon = event_new(base, -1, 0, on_soon, b);
+	b->tick = event_new(base, -1, EV_PERSIST, on_tick, b);
+	if (!b->soon || !b->tick || event_add(b->tick, &second) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+void
+broker_done(struct broker *b)
+{
+	size_t cursor = 0;
+	uint64_t id;
+	struct front *f;
+	void *obj;
+
+	b->stopping = true;
+	while ((f = TAILQ_FIRST(&b->fronts)))
+		front_close(f);
+	while (b->boxes && idmap_next(b->boxes, &cursor, &id, &obj))
+		box_discard(obj);
+	box_grave_empty(b);
+	link_free(TAKE(b->reaper));
+	link_free(TAKE(b->supervisor));
+	engine_free(TAKE(b->engine));
+	if (b->soon)
+		event_free(b->soon);
+	if (b->tick)
+		event_free(b->tick);
+	idmap_free(TAKE(b->boxes));
+	idmap_free(TAKE(b->runs));
+}
+
+/* The reaper, told at the same moment, kills every box; we carry out its orders. */
+void
+broker_stop(struct broker *b, uint32_t grace_ms)
+{
+	struct front *f;
+
+	if (b->stopping)
+		return;
+	log_info("stopping, %zu boxes", idmap_count(b->boxes));
+	b->stopping = true;
+	b->stop_at_ms = clock_now_ms() + grace_ms;
+	admission_fail_all(b, RUN_engine_unavailable, "Bailey is stopping.");
+	while ((f = TAILQ_FIRST(&b->fronts)))
+		front_close(f);
+	pool_drain(b);
+	if (!b->reaper || idmap_count(b->boxes) == 0)
+		(void)event_base_loopbreak(b->base);
+}

@@ -1,0 +1,199 @@
+/*
+ * broker/orders.c - the reaper's link: its answers and its orders.
+ *
+ * Runs in: bailey-broker.
+ * Input: rows of the reaper (trusted, yet checked: a box it names may be gone).
+ * Owns: the link to the reaper.
+ *
+ * The ledger outlives us: the reaper may order the end of boxes a former broker
+ * made. Those are removed by id or name just the same and confirmed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "broker.h"
+
+#define REAPER_QUEUE_MAX (1024u * 1024)
+
+int
+orders_send(struct broker *b, const struct ipc_row *row)
+{
+	int r;
+
+	if (!b->reaper)
+		return -ENOTCONN;
+	r = link_send(b->reaper, row);
+	if (r < 0)
+		log_warn("reaper: %s not sent, error %d", ipc_name(row->num), r);
+	return r;
+}
+
+static void
+on_watch_ok(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct box *x = box_find(ctx, row->u.watch_ok.box);
+
+	(void)l;
+	if (x)
+		box_event(x, ON_INTENT_OK);
+}
+
+static void
+on_watch_held(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	b->own_kill = row->u.watch_held.own_kill;
+}
+
+static void
+on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_watch_figures *m = &row->u.watch_figures;
+	struct box *x = box_find(ctx, m->box);
+
+	(void)l;
+	if (!x)
+		return;
+	if (m->phase == ACCOUNT_BASELINE && !x->baseline.have)
+		x->baseline = *m;
+	else if (m->phase == ACCOUNT_FINAL && x->run && x->run->phase == PHASE_ACCOUNT)
+		run_figures(x->run, m);
+}
+
+static void
+on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct box *x = box_find(ctx, row->u.watch_killed.box);
+
+	(void)l;
+	if (!x)
+		return;
+	if (x->state < BOX_ENDING)
+		x->cause = (enum end_cause)row->u.watch_killed.cause;
+	box_event(x, ON_KILLED);
+}
+
+static void
+on_done(void *ctx, uint64_t tag, const struct engine_result *r)
+{
+	(void)ctx;
+	if (r->err < 0)
+		log_warn("box=%" PRIu64 " kill through the engine: %s", tag,
+			 r->message ? r->message : "failed");
+}
+
+static void
+on_order_kill(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_order_kill *m = &row->u.order_kill;
+	struct broker *b = ctx;
+	struct box *x = box_find(b, m->box);
+	char id[65];
+
+	(void)l;
+	if (x && x->state < BOX_ENDING)
+		box_end(x, (enum end_cause)m->cause);
+	if (m->container.len && str_copy(id, sizeof(id), m->container.data, m->container.len) == 0)
+		engine_kill(b->engine, id, b, m->box, on_done);
+}
+
+static void
+on_removed_unknown(void *ctx, uint64_t tag, const struct engine_result *r)
+{
+	if (r->err == 0)
+		(void)orders_send(ctx, IPC_ROW(watch_gone, .box = tag));
+	/* else the reaper orders it again */
+}
+
+static void
+on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_order_remove *m = &row->u.order_remove;
+	struct broker *b = ctx;
+	struct box *x = box_find(b, m->box);
+	const struct ipc_str *by = m->container.len ? &m->container : &m->name;
+	char id[65];
+
+	(void)l;
+	if (!x) {
+		if (by->len && str_copy(id, sizeof(id), by->data, by->len) == 0)
+			engine_remove(b->engine, id, b, m->box, on_removed_unknown);
+		else
+			(void)orders_send(b, IPC_ROW(watch_gone, .box = m->box));
+		return;
+	}
+	if (x->create_pending) {
+		/* Not before the engine has answered: it would find nothing to remove. */
+		x->remove_wanted = true;
+		box_end(x, CAUSE_UNUSED);
+	} else {
+		box_event(x, ON_REMOVE);
+	}
+}
+
+static const struct link_route routes[] = {
+	{.num = IPC_NUM_watch_ok, .handler = on_watch_ok},
+	{.num = IPC_NUM_watch_held, .handler = on_watch_held},
+	{.num = IPC_NUM_watch_figures, .handler = on_watch_figures},
+	{.num = IPC_NUM_watch_killed, .handler = on_watch_killed},
+	{.num = IPC_NUM_order_kill, .handler = on_order_kill},
+	{.num = IPC_NUM_order_remove, .handler = on_order_remove},
+	{.num = IPC_NUM_sweep_verdict, .handler = broker_on_sweep_verdict},
+};
+
+/* All a new reaper must hear about a box; watch rows are idempotent. */
+static void
+announce(struct box *x)
+{
+	struct broker *b = x->b;
+
+	(void)orders_send(b,
+			  IPC_ROW(watch_intend, .box = x->id, .name = IPC_STR(x->spec->name),
+				  .end_ns = x->end_ns, .secret = {x->secret, sizeof(x->secret)}));
+	if (x->container[0])
+		(void)orders_send(b, IPC_ROW(watch_created, .box = x->id,
+					     .container = IPC_STR(x->container), .pid = x->pid));
+	if (x->deadline_ns)
+		(void)orders_send(b,
+				  IPC_ROW(watch_deadline, .box = x->id, .at_ns = x->deadline_ns));
+	if (x->state >= BOX_ENDING)
+		(void)orders_send(b, IPC_ROW(watch_kill, .box = x->id, .cause = x->cause));
+}
+
+static void
+on_closed(void *ctx, struct link *l, int reason)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	log_warn("reaper link closed, error %d", reason);
+	link_free(TAKE(b->reaper)); /* the supervisor sends another */
+}
+
+int
+orders_open(struct broker *b, int fd)
+{
+	static const struct link_config config_proto = {.self = IPC_BROKER,
+							.peer = IPC_REAPER,
+							.routes = routes,
+							.n_routes = ARRAY_LEN(routes),
+							.queue_max = REAPER_QUEUE_MAX,
+							.on_closed = on_closed};
+	size_t cursor = 0;
+	uint64_t id;
+	void *obj;
+
+	link_free(TAKE(b->reaper));
+	b->reaper_config = config_proto;
+	b->reaper_config.ctx = b;
+	b->reaper = link_new(b->base, fd, &b->reaper_config);
+	if (!b->reaper)
+		return -ENOMEM;
+	while (idmap_next(b->boxes, &cursor, &id, &obj))
+		announce(obj);
+	broker_soon(b);
+	return 0;
+}

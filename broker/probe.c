@@ -1,0 +1,161 @@
+/*
+ * broker/probe.c - whether the engine can be used; asked at the first need and
+ * again whenever it was found gone.
+ *
+ * Runs in: bailey-broker.
+ * Input: engine answers (untrusted).
+ * Owns: struct probe.
+ *
+ * ASLEEP - ASKED (version and information, then the image) - UP or DOWN. DOWN is
+ * no state to stay in: it ends the calls that wait, and the next call asks
+ * again. Nothing here runs before the first warm_hint, call or health query.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "broker.h"
+
+#define ASK_MAX_MS 2500u
+
+bool
+probe_local(const struct broker *b)
+{
+	return b->settings.flags & SETTINGS_SAME_HOST;
+}
+
+enum run_status
+probe_status(const struct engine_result *r)
+{
+	if (r->err == -ENOENT)
+		return RUN_image_unavailable;
+	if (r->err == -ENOTCONN || r->err == -ETIMEDOUT || r->err == -EIO || r->err == -EPROTO ||
+	    r->err == -EPROTONOSUPPORT || r->err == -ECONNRESET)
+		return RUN_engine_unavailable;
+	if (r->err == -EBUSY)
+		return RUN_busy;
+	return RUN_internal;
+}
+
+static void
+settle(struct broker *b, enum engine_state state, int err, enum run_status status,
+       const char *message)
+{
+	struct probe *p = &b->probe;
+
+	p->state = state;
+	p->err = err;
+	p->status = status;
+	p->known_ms = clock_now_ms();
+	(void)snprintf(p->message, sizeof(p->message), "%s", message ? message : "");
+	if (state == ENGINE_DOWN) {
+		log_warn("engine not usable: %s: %s", run_status_name(status), p->message);
+		admission_fail_all(b, status, p->message);
+	}
+	health_answer(b);
+	broker_soon(b);
+}
+
+static void
+down(struct broker *b, const struct engine_result *r, enum run_status status)
+{
+	char text[256];
+
+	if (status == RUN_image_unavailable)
+		(void)snprintf(text, sizeof(text), "Image %.100s is missing on the engine. %s",
+			       b->settings.image, run_status_advice(status));
+	else
+		(void)snprintf(text, sizeof(text), "The container engine cannot be used: %.180s",
+			       r->message && r->message[0] ? r->message : "no answer");
+	settle(b, ENGINE_DOWN, r->err, status, text);
+}
+
+/* Answers carry no tag: they count only while the question they belong to is open. */
+static void
+on_image(void *ctx, const struct engine_result *r, const char *image_id)
+{
+	struct broker *b = ctx;
+	struct probe *p = &b->probe;
+
+	if (p->pending)
+		p->pending--;
+	if (p->state != ENGINE_ASKED || p->pending)
+		return;
+	if (r->err < 0) {
+		down(b, r, r->err == -ENOENT ? RUN_image_unavailable : RUN_engine_unavailable);
+		return;
+	}
+	if (p->image_id[0] && strcmp(p->image_id, image_id) != 0)
+		pool_drain(b); /* built anew: waiting boxes are of the old one */
+	(void)snprintf(p->image_id, sizeof(p->image_id), "%s", image_id);
+	settle(b, ENGINE_UP, 0, RUN_ok, "");
+	admission_pump(b);
+	events_watch(b);
+	if (!p->swept) {
+		p->swept = true;
+		sweep_start(b);
+	}
+}
+
+static void
+on_info(void *ctx, const struct engine_result *r, const struct engine_info *info)
+{
+	struct broker *b = ctx;
+	struct probe *p = &b->probe;
+
+	if (p->pending)
+		p->pending--;
+	if (p->state != ENGINE_ASKED || p->pending)
+		return;
+	if (r->err < 0) {
+		down(b, r, RUN_engine_unavailable);
+		return;
+	}
+	p->info = *info;
+	p->have_info = true;
+	p->pending++;
+	engine_image(b->engine, b->settings.image, b, on_image);
+}
+
+void
+probe_again(struct broker *b)
+{
+	struct probe *p = &b->probe;
+
+	if (p->state == ENGINE_ASKED || !b->engine)
+		return;
+	p->state = ENGINE_ASKED;
+	p->asked_ms = clock_now_ms();
+	p->pending++;
+	engine_probe(b->engine, b, on_info);
+}
+
+void
+probe_need(struct broker *b)
+{
+	if (b->probe.state != ENGINE_UP)
+		probe_again(b);
+}
+
+/* An operation failed. When the engine itself is away, the next need asks anew. */
+void
+probe_lost(struct broker *b, const struct engine_result *r)
+{
+	if (b->probe.state != ENGINE_UP)
+		return;
+	if (r->err == -ENOTCONN) {
+		log_warn("engine lost: %s", r->message ? r->message : "");
+		b->probe.state = ENGINE_ASLEEP;
+		if (b->queued)
+			probe_again(b);
+	}
+}
+
+void
+probe_tick(struct broker *b, uint64_t now_ms)
+{
+	struct engine_result r = {.err = -ETIMEDOUT, .message = "it did not answer in time"};
+
+	if (b->probe.state == ENGINE_ASKED && now_ms - b->probe.asked_ms >= ASK_MAX_MS)
+		down(b, &r, RUN_engine_unavailable);
+}

@@ -1,0 +1,141 @@
+/*
+ * broker/supervised.c - the supervisor's link: settings, new links, the end.
+ *
+ * Runs in: bailey-broker.
+ * Input: rows of the supervisor (trusted).
+ * Owns: the link, and a passed descriptor between its arrival and its peer row.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "broker.h"
+
+#define SUPERVISOR_QUEUE_MAX (64u * 1024)
+#define MEMORY_SHARE_PERCENT 75u
+
+static void
+on_settings(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	if (settings_copy(&row->u.settings, &b->settings) < 0)
+		fatal("settings the broker cannot use");
+	b->memory_max_bytes = b->settings.host_memory_bytes / 100 * MEMORY_SHARE_PERCENT;
+	b->have_settings = true;
+}
+
+static void
+on_engine(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	if (settings_engine(&row->u.engine, &b->engine_config) < 0)
+		fatal("an engine address the broker cannot use");
+	b->have_engine = true;
+}
+
+static void
+on_engine_pem(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	if (!b->have_engine || settings_pem(&row->u.engine_pem, &b->engine_config) < 0)
+		fatal("a certificate or key the broker cannot hold");
+}
+
+static void
+on_configured(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	(void)row;
+	if (!b->have_settings || !b->have_engine)
+		fatal("configured without settings");
+	b->engine = engine_new(b->base, &b->engine_config);
+	if (!b->engine)
+		fatal("no engine client");
+}
+
+static void
+on_fd(void *ctx, struct link *l, int fd)
+{
+	struct broker *b = ctx;
+
+	(void)l;
+	if (b->passed_fd >= 0)
+		(void)close(b->passed_fd);
+	b->passed_fd = fd;
+}
+
+static void
+on_peer(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct broker *b = ctx;
+	const struct ipc_peer *m = &row->u.peer;
+	cleanup_close int fd = TAKE_FD(b->passed_fd);
+	int r = -EINVAL;
+
+	(void)l;
+	if (fd < 0)
+		return;
+	if (m->role == IPC_FRONTEND)
+		r = front_open(b, m, TAKE_FD(fd));
+	else if (m->role == IPC_REAPER)
+		r = orders_open(b, TAKE_FD(fd));
+	if (r < 0)
+		log_warn("a link from the supervisor was not taken, error %d", r);
+}
+
+static void
+on_layers(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	health_layers(ctx, &row->u.layers);
+}
+
+static void
+on_stop(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	broker_stop(ctx, row->u.stop.grace_ms);
+}
+
+static const struct link_route routes[] = {
+	{.num = IPC_NUM_settings, .handler = on_settings, .once = true},
+	{.num = IPC_NUM_engine, .handler = on_engine, .once = true},
+	{.num = IPC_NUM_engine_pem, .handler = on_engine_pem},
+	{.num = IPC_NUM_configured, .handler = on_configured, .once = true},
+	{.num = IPC_NUM_peer, .handler = on_peer},
+	{.num = IPC_NUM_layers, .handler = on_layers},
+	{.num = IPC_NUM_stop, .handler = on_stop},
+};
+
+/* Nobody is left to work for, and nobody to restart what dies: the guests end
+ * themselves when the pings stop. */
+static void
+on_closed(void *ctx, struct link *l, int reason)
+{
+	(void)ctx;
+	(void)l;
+	log_warn("supervisor link closed, error %d: ending", reason);
+	_exit(0);
+}
+
+int
+supervised_open(struct broker *b, int fd)
+{
+	b->supervisor_config = (struct link_config){.self = IPC_BROKER,
+						    .peer = IPC_SUPERVISOR,
+						    .routes = routes,
+						    .n_routes = ARRAY_LEN(routes),
+						    .ctx = b,
+						    .queue_max = SUPERVISOR_QUEUE_MAX,
+						    .on_closed = on_closed,
+						    .on_fd = on_fd};
+	b->supervisor = link_new(b->base, fd, &b->supervisor_config);
+	return b->supervisor ? 0 : -ENOMEM;
+}

@@ -1,0 +1,147 @@
+/*
+ * broker/sweep.c - the engine's list against what we know: removes what a dead
+ * tree or a former broker left, and notices which of our boxes vanished.
+ *
+ * Runs in: bailey-broker.
+ * Input: the engine's list (untrusted: labels may be forged by anyone who may
+ *        use the engine, who needs no forgery to remove containers).
+ * Owns: struct sweep, the ids still to be removed.
+ *
+ * A container of another tree is only removed after the reaper, which can look
+ * at processes, has said that its tree is dead. One of this tree is removed when
+ * its box number is unknown here: a former broker of this tree made it.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "broker.h"
+
+static void remove_next(struct broker *b);
+
+static void
+on_removed(void *ctx, uint64_t tag, const struct engine_result *r)
+{
+	struct broker *b = ctx;
+
+	(void)tag;
+	if (r->err < 0)
+		log_warn("sweep: a container was not removed: %s", r->message ? r->message : "");
+	b->sweep.busy = false;
+	remove_next(b);
+}
+
+/* One at a time: a sweep is never in a hurry, calls are. */
+static void
+remove_next(struct broker *b)
+{
+	struct sweep *s = &b->sweep;
+	char id[65];
+
+	if (s->busy || s->n == 0)
+		return;
+	s->busy = true;
+	memcpy(id, s->ids[--s->n], sizeof(id));
+	log_info("sweep: removing container %.12s", id);
+	engine_remove(b->engine, id, b, 0, on_removed);
+}
+
+void
+sweep_remove(struct broker *b, const char *container)
+{
+	struct sweep *s = &b->sweep;
+
+	if (s->n == ARRAY_LEN(s->ids))
+		return; /* the next sweep finds it again */
+	(void)snprintf(s->ids[s->n++], sizeof(s->ids[0]), "%s", container);
+	remove_next(b);
+}
+
+static void
+ask_reaper(struct broker *b, const struct engine_container *c)
+{
+	time_t now = time(NULL); /* the engine's created time is wall clock */
+	uint64_t age = (uint64_t)now > c->created_s ? (uint64_t)now - c->created_s : 0;
+
+	(void)orders_send(b, IPC_ROW(sweep_candidate, .container = IPC_STR(c->id),
+				     .boot_id = IPC_STR(c->boot_id), .tree_pid = c->tree_pid,
+				     .tree_start = c->tree_start, .pid_ns = c->pid_ns,
+				     .running = c->created_only ? 0 : 1, .age_s = age));
+}
+
+static void
+look_at(struct broker *b, const struct engine_container *c)
+{
+	struct box *x;
+
+	if (strcmp(c->instance, b->settings.instance) != 0) {
+		ask_reaper(b, c);
+		return;
+	}
+	x = box_find(b, c->box);
+	if (!x) {
+		/* Numbers grow: one above ours cannot be of a former broker. */
+		if (c->box < b->next_box)
+			sweep_remove(b, c->id);
+	} else if (strcmp(x->container, c->id) == 0) {
+		x->listed = true;
+	}
+}
+
+static void
+on_list(void *ctx, const struct engine_result *r, const struct engine_container *list, size_t n)
+{
+	struct broker *b = ctx;
+	size_t cursor = 0;
+	uint64_t id;
+	void *obj;
+
+	b->sweep.listing = false;
+	if (r->err < 0) {
+		log_warn("sweep: no list: %s", r->message ? r->message : "");
+		probe_lost(b, r);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		look_at(b, &list[i]);
+	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
+		struct box *x = obj;
+		bool known = x->asked_list; /* it existed before the list was asked for */
+
+		x->asked_list = false;
+		if (known && !x->listed)
+			box_event(x, ON_DESTROYED);
+		x->listed = false;
+	}
+}
+
+void
+sweep_start(struct broker *b)
+{
+	size_t cursor = 0;
+	uint64_t id;
+	void *obj;
+
+	if (b->sweep.listing)
+		return;
+	b->sweep.listing = true;
+	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
+		struct box *x = obj;
+
+		x->asked_list = x->container[0] != '\0';
+		x->listed = false;
+	}
+	engine_list(b->engine, b->settings.user_hash, b, on_list);
+}
+
+void
+broker_on_sweep_verdict(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_sweep_verdict *m = &row->u.sweep_verdict;
+	char id[65];
+
+	(void)l;
+	if (m->dead && str_copy(id, sizeof(id), m->container.data, m->container.len) == 0)
+		sweep_remove(ctx, id);
+}
