@@ -1,0 +1,64 @@
+/*
+ * tests/unit/test_ipc_status.c - the status table and role names.
+ * Runs in: ctest.
+ * Input: none.
+ * Owns: nothing beyond each test.
+ */
+#include "test.h"
+
+#include "ipc.h"
+
+static void
+test_run_status_rows(void **state)
+{
+	(void)state;
+	for (unsigned int s = 0; s < RUN_STATUS_COUNT; s++) {
+		const char *name = run_status_name((enum run_status)s);
+
+		assert_true(strlen(name) > 0);
+		for (unsigned int other = 0; other < s; other++)
+			assert_string_not_equal(name, run_status_name((enum run_status)other));
+		/* whoever gets an error is told what to do next */
+		if (run_status_is_error((enum run_status)s))
+			assert_true(strlen(run_status_advice((enum run_status)s)) > 0);
+	}
+	assert_string_equal(run_status_name(RUN_ok), "ok");
+	assert_false(run_status_is_error(RUN_nonzero));
+	assert_true(run_status_is_error(RUN_timed_out));
+	assert_string_equal(run_status_advice(RUN_ok), "");
+}
+
+static void
+test_run_status_unknown_is_internal(void **state)
+{
+	enum run_status unknown = (enum run_status)(RUN_STATUS_COUNT + 5);
+
+	(void)state;
+	assert_string_equal(run_status_name(unknown), "internal");
+	assert_true(run_status_is_error(unknown));
+	assert_string_equal(run_status_name(RUN_STATUS_COUNT), "internal");
+}
+
+static void
+test_ipc_role_names(void **state)
+{
+	(void)state;
+	assert_string_equal(ipc_role_name(IPC_SUPERVISOR), "supervisor");
+	assert_string_equal(ipc_role_name(IPC_FRONTEND), "frontend");
+	assert_string_equal(ipc_role_name(IPC_BROKER), "broker");
+	assert_string_equal(ipc_role_name(IPC_REAPER), "reaper");
+	assert_string_equal(ipc_role_name(IPC_CHILDREN), "unknown");
+	assert_string_equal(ipc_role_name((enum ipc_role)64), "unknown");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_run_status_rows),
+		cmocka_unit_test(test_run_status_unknown_is_internal),
+		cmocka_unit_test(test_ipc_role_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
