@@ -114,7 +114,7 @@ struct ipc_row {
 #undef IPC_END
 	} u;
 };
-/* IPC_ROW(call_cancel, .call = 7) builds a row. */
+/* IPC_ROW(call_cancel, .call = 7) builds a row that lives to the end of the enclosing block. */
 #define IPC_ROW(name, ...)                                                                         \
 	(&(struct ipc_row){.num = IPC_NUM_##name, .u.name = {.unused_ = 0, ##__VA_ARGS__}})
 
