@@ -184,6 +184,7 @@ confine_start(const struct confine_plan *plan, int last_fd)
 	(void)sigfillset(&all); /* cannot fail on a valid pointer */
 	if (sigprocmask(SIG_SETMASK, &all, NULL) == -1)
 		return -errno;
+	// NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		return -errno;
 	int r = fd_close_from(last_fd + 1);

@@ -26,11 +26,8 @@ struct profile {
 };
 
 /* "" is the default profile. NULL: no such profile. */
-const struct profile *
-profile_find(const char *name, size_t len);
-size_t
-profile_count(void);
-const struct profile *
-profile_at(size_t i); /* i < profile_count() */
+const struct profile *profile_find(const char *name, size_t len);
+size_t profile_count(void);
+const struct profile *profile_at(size_t i); /* i < profile_count() */
 
 #endif

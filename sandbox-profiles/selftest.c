@@ -25,18 +25,26 @@
 static int
 try_memory(void)
 {
-	cleanup_free uint8_t *small = malloc(64);
-	cleanup_free uint8_t *large = malloc(LARGE_BYTES);
+	uint8_t *block = malloc(64);
+	uint8_t last = 0;
 
-	if (small == NULL || large == NULL)
+	if (block == NULL)
 		return -ENOMEM;
-	memset(large, 1, LARGE_BYTES);
-	uint8_t *grown = realloc(large, 2 * LARGE_BYTES);
-	if (grown == NULL)
-		return -ENOMEM;
-	large = grown;
-	random_bytes(small, 64);
-	return large[LARGE_BYTES - 1] == 1 ? 0 : -EIO;
+	random_bytes(block, 64);
+	/* Small, then past the threshold, then moved: brk, mmap, mremap. */
+	for (size_t size = LARGE_BYTES; size <= 2 * LARGE_BYTES; size += LARGE_BYTES) {
+		uint8_t *grown = realloc(block, size);
+
+		if (grown == NULL) {
+			free(block);
+			return -ENOMEM;
+		}
+		block = grown;
+		memset(block, 1, size);
+		last = block[size - 1];
+	}
+	free(block);
+	return last == 1 ? 0 : -EIO;
 }
 
 /* One tick of a timer seen through epoll: the loop's whole life. */
