@@ -182,9 +182,9 @@ confine_start(const struct confine_plan *plan, int last_fd)
 	sigset_t all;
 
 	(void)sigfillset(&all); /* cannot fail on a valid pointer */
+	// NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
 	if (sigprocmask(SIG_SETMASK, &all, NULL) == -1)
 		return -errno;
-	// NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		return -errno;
 	int r = fd_close_from(last_fd + 1);

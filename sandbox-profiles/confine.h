@@ -11,20 +11,20 @@
 
 #include "base.h"
 
-enum confine_layer {                /* what check_sandbox_health names; bits of ready.layers */
-		     LAYER_UID = 1, /* a role uid of its own */
-		     LAYER_NAMESPACES = 2, /* user+mount+net+ipc, empty root */
-		     LAYER_NO_NEW_PRIVS = 4,
-		     LAYER_CAPS = 8, /* no capability, or only the named one */
-		     LAYER_RLIMITS = 16,
-		     LAYER_SECCOMP = 32,
-		     LAYER_UNDUMPABLE = 64,
-		     LAYER_NO_FILES = 128, /* Landlock without any file-system right, where the
-					      kernel has it */
+/* What check_sandbox_health names; bits of ready.layers. */
+enum confine_layer {
+	LAYER_UID = 1,        /* a role uid of its own */
+	LAYER_NAMESPACES = 2, /* user, mount, net and ipc; empty root */
+	LAYER_NO_NEW_PRIVS = 4,
+	LAYER_CAPS = 8, /* no capability, or only the named one */
+	LAYER_RLIMITS = 16,
+	LAYER_SECCOMP = 32,
+	LAYER_UNDUMPABLE = 64,
+	LAYER_NO_FILES = 128, /* Landlock without any file-system right, where the kernel has it */
 };
 const char *confine_layer_name(enum confine_layer one_bit);
-bool
-confine_next_layer(uint32_t layers, uint32_t *cursor, enum confine_layer *ret); /* cursor from 0 */
+/* Walks the bits of layers; *cursor starts at 0. */
+bool confine_next_layer(uint32_t layers, uint32_t *cursor, enum confine_layer *ret);
 
 /* Which table: one per program, plus the broker's second one for tcp engines. */
 enum confine_table {
@@ -43,8 +43,7 @@ struct confine_plan {
 	bool namespaces;       /* ns=1: try user+mount+net+ipc namespaces with an empty root */
 	bool keep_net;         /* net=1: keep the host network (tcp engine) */
 	bool keep_kill;        /* kill=1: keep CAP_KILL (reaper with role uids) */
-	char bind_dir[2][512]; /* bind=DIR (twice at most): directories kept in the empty root, same
-				  path */
+	char bind_dir[2][512]; /* bind=DIR (twice at most): kept in the empty root, same path */
 	bool bind_readonly;    /* bindro=1 */
 	bool debug;            /* debug=1: log level debug */
 	bool log_only;         /* confine=log: filter logs instead of killing; debug builds only */
