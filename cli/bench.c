@@ -79,7 +79,7 @@ pool_quiet(const cJSON *health, const char *class, bool *ret_known)
 
 	cJSON_ArrayForEach(row, pool)
 	{
-		const cJSON *name = cJSON_GetObjectItemCaseSensitive(row, "class");
+		const cJSON *name = cJSON_GetObjectItemCaseSensitive(row, "box_class");
 		if (cJSON_IsString(name) && strcmp(name->valuestring, class) == 0) {
 			*ret_known = number(row, "target") >= 1;
 			quiet = quiet && number(row, "ready") >= 1;

@@ -16,12 +16,16 @@ test_pool_quiet(void **state)
 		bool quiet, known;
 	} cases[] = {
 		{"[]", true, false},
-		{"[{\"class\":\"python\",\"target\":2,\"ready\":2,\"starting\":0}]", true, true},
-		{"[{\"class\":\"python\",\"target\":2,\"ready\":1,\"starting\":0}]", false, true},
-		{"[{\"class\":\"python\",\"target\":2,\"ready\":2,\"starting\":1}]", false, true},
-		{"[{\"class\":\"python\",\"target\":0,\"ready\":0,\"starting\":0}]", false, false},
-		{"[{\"class\":\"python\",\"target\":1,\"ready\":1,\"starting\":0},"
-		 "{\"class\":\"node\",\"target\":1,\"ready\":0,\"starting\":0}]",
+		{"[{\"box_class\":\"python\",\"target\":2,\"ready\":2,\"starting\":0}]", true,
+		 true},
+		{"[{\"box_class\":\"python\",\"target\":2,\"ready\":1,\"starting\":0}]", false,
+		 true},
+		{"[{\"box_class\":\"python\",\"target\":2,\"ready\":2,\"starting\":1}]", false,
+		 true},
+		{"[{\"box_class\":\"python\",\"target\":0,\"ready\":0,\"starting\":0}]", false,
+		 false},
+		{"[{\"box_class\":\"python\",\"target\":1,\"ready\":1,\"starting\":0},"
+		 "{\"box_class\":\"node\",\"target\":1,\"ready\":0,\"starting\":0}]",
 		 false, true},
 	};
 
