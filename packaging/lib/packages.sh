@@ -13,6 +13,10 @@ PACKAGES_ENGINE="docker.io containerd runc"
 PACKAGES_TEST="libcmocka-dev clang clang-tidy clang-format libclang-rt-dev@clang cppcheck
 	valgrind shellcheck scdoc ccache git util-linux procps openssl"
 
+# What the official MCP clients are installed with. npm may also come with another nodejs.
+PACKAGES_SDK="python3-venv"
+PACKAGES_NPM="npm"
+
 package_known() {
 	local policy
 	policy=$(apt-cache policy "$1" 2>/dev/null) || return 1
