@@ -63,12 +63,9 @@ struct box_cell {
 	enum box_action action;
 	enum box_state next;
 };
-struct box_cell
-lifecycle_cell(enum box_state state, enum box_event event);
-const char *
-lifecycle_state_name(enum box_state state);
-const char *
-lifecycle_event_name(enum box_event event);
+struct box_cell lifecycle_cell(enum box_state state, enum box_event event);
+const char *lifecycle_state_name(enum box_state state);
+const char *lifecycle_event_name(enum box_event event);
 
 /* ---- ledger.c: the memfd that outlives this process ---- */
 struct record {
@@ -93,33 +90,23 @@ struct ledger {
 	uint8_t *used; /* one byte a slot, this process' own memory */
 };
 /* Maps fd, whose size fixes the number of slots. Touches no page of it. */
-int
-ledger_open(struct ledger *l, int fd);
-void
-ledger_close(struct ledger *l);
-int
-ledger_alloc(struct ledger *l, uint32_t *ret_slot); /* lowest free one; -ENOSPC */
+int ledger_open(struct ledger *l, int fd);
+void ledger_close(struct ledger *l);
+int ledger_alloc(struct ledger *l, uint32_t *ret_slot); /* lowest free one; -ENOSPC */
 /* Writes the copy that does not count at present; rec->seq and rec->crc are set here. */
-void
-ledger_store(struct ledger *l, uint32_t slot, struct record *rec);
-void
-ledger_clear(struct ledger *l, uint32_t slot); /* nothing of the box remains readable */
+void ledger_store(struct ledger *l, uint32_t slot, struct record *rec);
+void ledger_clear(struct ledger *l, uint32_t slot); /* nothing of the box remains readable */
 /* Finds the next slot in use from *cursor on and marks it used; false at the end. */
-bool
-ledger_recover(struct ledger *l, uint32_t *cursor, uint32_t *ret_slot, struct record *ret);
+bool ledger_recover(struct ledger *l, uint32_t *cursor, uint32_t *ret_slot, struct record *ret);
 
 /* ---- kill.c: pidfds of boxes ---- */
 /* True when text (a /proc/PID/cgroup file) names the container as a path component. */
-bool
-kill_cgroup_names(const char *text, const char *container);
+bool kill_cgroup_names(const char *text, const char *container);
 /* Opens a pidfd of pid and proves that it is inside the container. -ESRCH: no such process, or
  * another one. */
-int
-kill_open(int proc_fd, uint32_t pid, const char *container, int *ret_pidfd);
-int
-kill_send(int pidfd, int sig); /* 0 or SIGKILL, nothing else: -EINVAL */
-bool
-kill_is_dead(int pidfd);
+int kill_open(int proc_fd, uint32_t pid, const char *container, int *ret_pidfd);
+int kill_send(int pidfd, int sig); /* 0 or SIGKILL, nothing else: -EINVAL */
+bool kill_is_dead(int pidfd);
 
 /* ---- counters.c: a box's cgroup counters ---- */
 struct counters {
@@ -130,35 +117,25 @@ struct figures {
 	uint32_t have; /* enum host_figure */
 	uint64_t cpu_us, current_bytes, peak_bytes, oom_kills, pids_hits;
 };
-void
-counters_init(struct counters *c);
+void counters_init(struct counters *c);
 /* Opens what there is; a missing file just leaves its figure out. */
-void
-counters_open(struct counters *c, int proc_fd, int cgroup_fd, uint32_t pid);
-void
-counters_read(const struct counters *c, struct figures *ret);
-void
-counters_close(struct counters *c);
+void counters_open(struct counters *c, int proc_fd, int cgroup_fd, uint32_t pid);
+void counters_read(const struct counters *c, struct figures *ret);
+void counters_close(struct counters *c);
 
 /* ---- deadline.c: one timer for all boxes ---- */
 struct deadline {
 	int fd; /* timerfd on CLOCK_BOOTTIME */
 	uint64_t armed_ns;
 };
-int
-deadline_init(struct deadline *d);
-void
-deadline_done(struct deadline *d);
-int
-deadline_arm(struct deadline *d, uint64_t at_ns); /* UINT64_MAX disarms */
-void
-deadline_drain(struct deadline *d); /* after it fired */
+int deadline_init(struct deadline *d);
+void deadline_done(struct deadline *d);
+int deadline_arm(struct deadline *d, uint64_t at_ns); /* UINT64_MAX disarms */
+void deadline_drain(struct deadline *d);              /* after it fired */
 /* 1 s doubling to 5 s; 0 starts. Returns the step to use. */
-uint64_t
-deadline_backoff(uint64_t last_step_ns);
+uint64_t deadline_backoff(uint64_t last_step_ns);
 /* 30 s doubling to ten minutes, for the reports that a removal is stuck. */
-uint64_t
-deadline_stuck(uint64_t last_step_ns);
+uint64_t deadline_stuck(uint64_t last_step_ns);
 
 /* ---- sweep.c: is the tree that made a container still there? ---- */
 struct tree_facts {
@@ -166,10 +143,8 @@ struct tree_facts {
 	uint32_t tree_pid;
 	uint64_t tree_start, pid_ns;
 };
-int
-sweep_start_time(int proc_fd, uint32_t pid, uint64_t *ret); /* -ESRCH when there is none */
-bool
-sweep_is_dead(int proc_fd, const struct tree_facts *own, const struct ipc_sweep_candidate *c);
+int sweep_start_time(int proc_fd, uint32_t pid, uint64_t *ret); /* -ESRCH when there is none */
+bool sweep_is_dead(int proc_fd, const struct tree_facts *own, const struct ipc_sweep_candidate *c);
 
 /* ---- watch.c: the table of boxes and what the broker says ---- */
 struct box {
@@ -201,29 +176,19 @@ struct reaper {
 };
 #define WATCH_N_ROUTES 7
 extern const struct link_route watch_routes[WATCH_N_ROUTES];
-void
-watch_recover(struct reaper *r); /* from the ledger, at start */
-void
-watch_broker_new(struct reaper *r);
-void
-watch_broker_lost(struct reaper *r);
-void
-watch_stop(struct reaper *r, uint32_t grace_ms);
-void
-watch_timer(struct reaper *r); /* the timer fired */
-void
-watch_free(struct reaper *r); /* forgets everything but the ledger's content */
+void watch_recover(struct reaper *r); /* from the ledger, at start */
+void watch_broker_new(struct reaper *r);
+void watch_broker_lost(struct reaper *r);
+void watch_stop(struct reaper *r, uint32_t grace_ms);
+void watch_timer(struct reaper *r); /* the timer fired */
+void watch_free(struct reaper *r);  /* forgets everything but the ledger's content */
 
 /* ---- action.c: what a cell of the table does to a box ---- */
 /* Runs the cell; box is freed when it is GONE. cause counts only where the event ends the box. */
-void
-action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause);
-void
-action_rearm(struct reaper *r); /* puts the timer on the next due moment */
-struct box *
-action_box_new(struct reaper *r, uint32_t slot, const struct record *rec);
-void
-action_box_free(struct reaper *r, struct box *b);
+void action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause);
+void action_rearm(struct reaper *r); /* puts the timer on the next due moment */
+struct box *action_box_new(struct reaper *r, uint32_t slot, const struct record *rec);
+void action_box_free(struct reaper *r, struct box *b);
 int
 action_hold(struct reaper *r, struct box *b); /* pidfd and counters; -errno: not seen from here */
 

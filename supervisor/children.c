@@ -179,20 +179,28 @@ on_closed(void *ctx, struct link *l, int reason)
 	step(c, CHILD_EV_FAULT);
 }
 
-void
-children_tell_layers(struct tree *t)
+static void
+tell_layers(const struct tree *t, enum ipc_role role, uint32_t layers, uint32_t restarts)
 {
 	struct link *broker = t->child[CHILD_BROKER].link;
 
-	if (broker == NULL || t->child[CHILD_BROKER].state != CHILD_READY)
-		return;
-	(void)link_send(broker, IPC_ROW(layers, .role = IPC_SUPERVISOR, .layers = t->own_layers));
+	if (broker != NULL && t->child[CHILD_BROKER].state == CHILD_READY)
+		(void)link_send(broker, IPC_ROW(layers, .role = role, .layers = layers,
+						.restarts = restarts));
+}
+
+/* A child got ready: the broker, which answers for health, hears it; a fresh broker hears all. */
+static void
+note_ready(const struct child *ready)
+{
+	const struct tree *t = ready->tree;
+
+	if (ready->id == CHILD_BROKER)
+		tell_layers(t, IPC_SUPERVISOR, t->own_layers, 0);
 	for (size_t i = 0; i < CHILD_COUNT; i++) {
 		const struct child *c = &t->child[i];
-		if (c->state == CHILD_READY)
-			(void)link_send(broker,
-					IPC_ROW(layers, .role = children_role(c->id),
-						.layers = c->layers, .restarts = c->restarts));
+		if (c->state == CHILD_READY && (c == ready || ready->id == CHILD_BROKER))
+			tell_layers(t, children_role(c->id), c->layers, c->restarts);
 	}
 }
 
@@ -327,7 +335,7 @@ carry_out(struct child *c, enum child_action action)
 		break;
 	case CHILD_ACT_NOTE_READY:
 		arm(c, FORGIVE_MS);
-		children_tell_layers(c->tree);
+		note_ready(c);
 		break;
 	case CHILD_ACT_KILL:
 		if (c->pid != 0 && kill(c->pid, SIGKILL) == -1)

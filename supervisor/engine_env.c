@@ -68,23 +68,36 @@ pick_place(const char *const *places)
 	return found != NULL ? found : default_socket;
 }
 
-/* Path and directory without symbolic links; a socket that is not there yet keeps its name. */
+/* The path without symbolic links; of a socket that is not there yet, its directory's. */
+static int
+real_path(const char *path, char ret[PATH_MAX])
+{
+	char dir[PATH_MAX], real[PATH_MAX];
+
+	if (realpath(path, ret) != NULL)
+		return 0;
+	const char *slash = strrchr(path, '/');
+	if (slash == NULL || slash == path ||
+	    str_copy(dir, sizeof(dir), path, (size_t)(slash - path)) < 0)
+		return -EINVAL;
+	if (realpath(dir, real) == NULL)
+		return str_copy(ret, PATH_MAX, path, strlen(path));
+	size_t n = strlen(real);
+	int r = str_copy(ret, PATH_MAX, real, n);
+	return r < 0 ? r : str_copy(ret + n, PATH_MAX - n, slash, strlen(slash));
+}
+
 static int
 set_unix(struct engine_target *t, const char *path, char *error, size_t cap)
 {
-	char real[PATH_MAX], dir[PATH_MAX];
+	char real[PATH_MAX];
 	struct stat st;
 
 	t->kind = ENGINE_UNIX;
-	if (realpath(path, real) == NULL) {
-		int r = str_copy(real, sizeof(real), path, strlen(path));
-		if (r < 0)
-			return r;
-	}
-	const char *slash = strrchr(real, '/');
+	int r = real_path(path, real);
+	const char *slash = r == 0 ? strrchr(real, '/') : NULL;
 	if (slash == NULL || slash == real ||
-	    str_copy(dir, sizeof(dir), real, (size_t)(slash - real)) < 0 ||
-	    str_copy(t->dir, sizeof(t->dir), dir, strlen(dir)) < 0 ||
+	    str_copy(t->dir, sizeof(t->dir), real, (size_t)(slash - real)) < 0 ||
 	    str_copy(t->path, sizeof(t->path), real, strlen(real)) < 0) {
 		(void)snprintf(
 			error, cap,

@@ -23,6 +23,8 @@
  * they exist inside a common user namespace as well. */
 #define FIXED_FIRST 60601u
 #define LOOKUP_MS 5000u
+#define CAP_BIT(cap) (1u << (cap))
+#define SELF_CAPS (CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_KILL))
 #define ROLES (CHILD_COUNT + 1)
 #define ROLE_SELF CHILD_COUNT
 
@@ -92,9 +94,6 @@ caps_set(uint32_t keep, uint32_t inheritable)
 	return syscall(SYS_capset, &head, data) == -1 ? -errno : 0;
 }
 
-#define CAP_BIT(cap) (1u << (cap))
-#define SELF_CAPS (CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_KILL))
-
 int
 identity_find(struct identity *ret, char *error, size_t cap)
 {
@@ -136,6 +135,24 @@ identity_find(struct identity *ret, char *error, size_t cap)
 	return 0;
 }
 
+/* With no_new_privs nothing could be gained through the bounding set any more; what is not
+ * there need not be argued about. Without CAP_SETPCAP it stays as it is. */
+static int
+drop_bounding(uint32_t keep)
+{
+	for (unsigned cap = 0; cap < 64; cap++) {
+		if (cap < 32 && (keep & CAP_BIT(cap)) != 0)
+			continue;
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == -1) {
+			/* EINVAL: past the last one this kernel knows. */
+			if (errno == EINVAL || errno == EPERM)
+				return 0;
+			return -errno;
+		}
+	}
+	return 0;
+}
+
 static int
 become(struct role_ids ids, const gid_t *group, size_t n_groups)
 {
@@ -152,7 +169,9 @@ identity_become_self(const struct identity *id)
 {
 	if (!id->switch_ids)
 		return 0;
-	int r = become(id->self, NULL, 0);
+	int r = drop_bounding(SELF_CAPS);
+	if (r == 0)
+		r = become(id->self, NULL, 0);
 	return r < 0 ? r : caps_set(SELF_CAPS, 0);
 }
 
@@ -162,11 +181,12 @@ identity_become_child(const struct identity *id, enum child_id child)
 	if (!id->switch_ids)
 		return 0;
 	bool engine = child == CHILD_BROKER && id->have_engine_gid;
-	int r = become(id->child[child], &id->engine_gid, engine ? 1 : 0);
-	if (r < 0)
-		return r;
 	uint32_t keep = child == CHILD_REAPER ? CAP_BIT(CAP_KILL) : 0;
-	r = caps_set(keep, keep);
+	int r = drop_bounding(keep);
+	if (r == 0)
+		r = become(id->child[child], &id->engine_gid, engine ? 1 : 0);
+	if (r == 0)
+		r = caps_set(keep, keep);
 	if (r < 0 || keep == 0)
 		return r;
 	return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_KILL, 0, 0) == -1 ? -errno : 0;

@@ -13,13 +13,17 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static void __attribute__((noreturn))
-answer_and_exit(int fd, int (*ask)(const void *, void *, size_t), const void *question,
-		void *answer, size_t cap)
+answer_and_exit(int fd, pid_t parent, int (*ask)(const void *, void *, size_t),
+		const void *question, void *answer, size_t cap)
 {
+	/* A name server may keep it waiting for longer than its parent lives. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == -1 || getppid() != parent)
+		_exit(EIO);
 	int r = ask(question, answer, cap);
 
 	if (r == 0)
@@ -66,11 +70,12 @@ lookup_run(int (*ask)(const void *question, void *answer, size_t cap), const voi
 		return -errno;
 	cleanup_close int in = fds[0];
 	cleanup_close int out = fds[1];
+	pid_t parent = getpid();
 	pid_t pid = fork();
 	if (pid == -1)
 		return -errno;
 	if (pid == 0)
-		answer_and_exit(out, ask, question, answer, cap);
+		answer_and_exit(out, parent, ask, question, answer, cap);
 	cleanup_closep(&out);
 	out = -1;
 	int r = read_answer(in, answer, cap, timeout_ms);

@@ -44,13 +44,13 @@ user_hash(char ret[33])
 	uint8_t bytes[16];
 	size_t n = 0;
 
+	hash_add(&h, &uid, sizeof(uid));
 	/* The machine belongs to it: on an engine used from two hosts, each host's boot id differs
 	 * from the other's, and a tree must not take the other's containers for leftovers. */
 	if (fd_read_file(AT_FDCWD, "/etc/machine-id", machine, sizeof(machine), &n) == 0)
 		hash_add(&h, machine, n);
 	if (uname(&host) == 0)
 		hash_add(&h, host.nodename, strlen(host.nodename));
-	hash_add(&h, &uid, sizeof(uid));
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(h >> (8 * (sizeof(bytes) - 1 - i)));
 	hex_encode(ret, bytes, sizeof(bytes));

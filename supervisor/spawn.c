@@ -76,7 +76,8 @@ static void __attribute__((noreturn)) failed(const char *what)
 static void
 place(int fd, int at)
 {
-	if (fd != -1 && dup3(fd, at, 0) == -1)
+	/* The client's are in their places already. */
+	if (fd != -1 && fd != at && dup3(fd, at, 0) == -1)
 		failed("descriptors");
 }
 

@@ -187,7 +187,6 @@ void children_init(struct tree *t);
 void children_start(struct tree *t, enum child_id id);
 void children_reap(struct tree *t);                /* after SIGCHLD */
 void children_stop(struct tree *t, int exit_code); /* orderly; the loop ends when all have */
-void children_tell_layers(struct tree *t);         /* all that is known, to the broker */
 void children_done(struct tree *t);
 
 /* ---- tree.c: the whole life of a tree ---- */
