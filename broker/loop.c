@@ -60,16 +60,13 @@ check_deadline(struct box *x, uint64_t boot_ns)
 	}
 }
 
-static void
-on_tick(evutil_socket_t fd, short what, void *ctx)
+void
+broker_tick(struct broker *b)
 {
-	struct broker *b = ctx;
 	uint64_t now = clock_now_ms(), boot = clock_boot_ns(), id;
 	size_t cursor = 0;
 	void *obj;
 
-	(void)fd;
-	(void)what;
 	if (b->stopping && now >= b->stop_at_ms)
 		(void)event_base_loopbreak(b->base);
 	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
@@ -80,6 +77,14 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	admission_tick(b, now);
 	pool_tick(b, now);
 	on_soon(-1, 0, b);
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd;
+	(void)what;
+	broker_tick(ctx);
 }
 
 int

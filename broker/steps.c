@@ -139,13 +139,17 @@ on_opened(void *ctx, uint64_t tag, const struct engine_result *r)
 	}
 }
 
+/* Class 0 from a box that should prestart: the image has no such interpreter. */
 static bool
-class_matches(const struct box *x, const struct guest_frame *f)
+class_matches(struct box *x, const struct guest_frame *f)
 {
 	struct guest_g_ready m;
 
-	return x->prestart && guest_get_g_ready(f->payload, f->len, &m) == 0 &&
-	       m.box_class == (uint32_t)x->box_class;
+	if (!x->prestart || guest_get_g_ready(f->payload, f->len, &m) < 0)
+		return false;
+	if (m.box_class == BOX_SHELL)
+		x->prestart = false;
+	return m.box_class == BOX_SHELL || m.box_class == (uint32_t)x->box_class;
 }
 
 static bool
