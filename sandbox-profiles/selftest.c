@@ -8,7 +8,6 @@
  * it at once, and not in the middle of somebody's run.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,17 +86,6 @@ try_sockets(void)
 	return 0;
 }
 
-/* In programs that open nothing, the answer proves that it is their own table
- * (and Landlock below it) that is in force, not only the supervisor's. */
-static int
-try_refusal(const struct confine_plan *plan, uint32_t layers)
-{
-	if ((layers & LAYER_SECCOMP) == 0 || !confine_opens_nothing(plan->table))
-		return 0;
-	cleanup_close int fd = open("/", O_RDONLY | O_CLOEXEC);
-	return fd == -1 && errno == EACCES ? 0 : -EPERM;
-}
-
 static int
 check_locks(const struct confine_plan *plan, uint32_t layers)
 {
@@ -127,8 +115,6 @@ confine_selftest(const struct confine_plan *plan, uint32_t layers)
 		r = try_loop();
 	if (r == 0)
 		r = try_sockets();
-	if (r == 0)
-		r = try_refusal(plan, layers);
 	if (r == 0)
 		r = check_locks(plan, layers);
 	if (r == 0)

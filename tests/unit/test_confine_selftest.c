@@ -47,20 +47,6 @@ test_selftest_unconfined(void **state)
 	assert_int_equal(confine_selftest(&plan, 0), -EPERM);
 }
 
-/* Only the supervisor's filter, inherited, is in force: the child forgot its own. */
-static void
-wrong_table_in_child(void *arg)
-{
-	struct confine_plan plan = {.table = TABLE_SUPERVISOR};
-	uint32_t layers = 0;
-
-	(void)arg;
-	if (forked_supervisor_caps() != 0 || confine_lock(&plan, &layers) != 0)
-		_exit(1);
-	plan.table = TABLE_FRONTEND;
-	_exit(confine_selftest(&plan, layers) == -EPERM ? 0 : 2);
-}
-
 /* The frontend's filter on top of the supervisor's, as every child has it. */
 static void
 stacked_in_child(void *arg)
@@ -84,7 +70,6 @@ test_selftest_stacked(void **state)
 #ifdef BAILEY_NO_FILTER
 	skip();
 #endif
-	assert_int_equal(test_in_child(wrong_table_in_child, NULL), 0);
 	for (int table = TABLE_FRONTEND; table <= TABLE_REAPER; table++)
 		assert_int_equal(test_in_child(stacked_in_child, &table), 0);
 }
