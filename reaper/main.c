@@ -26,8 +26,8 @@ on_broker_closed(void *ctx, struct link *l, int reason)
 {
 	struct reaper *r = ctx;
 
-	log_warn("broker link lost%s%s", reason < 0 ? ": " : "",
-		 reason < 0 ? strerror(-reason) : "");
+	log_at(r->stopping ? LOG_L_DEBUG : LOG_L_WARNING, "broker link lost%s%s",
+	       reason < 0 ? ": " : "", reason < 0 ? strerror(-reason) : "");
 	link_free(l);
 	r->broker = NULL;
 	watch_broker_lost(r);
@@ -214,7 +214,7 @@ main(int argc, char **argv)
 	log_init("bailey-reaper", LOG_L_INFO);
 	if (confine_args(argc, argv, &plan) < 0)
 		fatal("this program is started by baileyd, not by hand");
-	log_init("bailey-reaper", plan.debug ? LOG_L_DEBUG : LOG_L_INFO);
+	log_init("bailey-reaper", plan.debug ? LOG_L_DEBUG : LOG_L_WARNING);
 	uint32_t layers = confine(&plan, r);
 	r->supervisor = link_new(r->base, FD_SUPERVISOR, &supervisor_config);
 	(void)link_send(r->supervisor, IPC_ROW(ready, .version = IPC_VERSION, .layers = layers));

@@ -97,6 +97,8 @@ run_private(bool debug)
 		log_error("%s", error);
 		return EXIT_USAGE;
 	}
+	if (o.debug)
+		log_init("baileyd", LOG_L_DEBUG);
 	return tree_run(&o, &engine);
 }
 
@@ -123,7 +125,7 @@ main(int argc, char **argv)
 		(void)fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_INFO);
+	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_WARNING);
 	if (spawn_reserve_fds() < 0)
 		fatal("descriptors");
 	return run_private(a.debug);

@@ -138,6 +138,15 @@ parse_pool(struct options *o, const char *s)
 }
 
 static int
+parse_debug(struct options *o, const char *s)
+{
+	if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0)
+		return -EINVAL;
+	o->debug = o->debug || s[0] == '1';
+	return 0;
+}
+
+static int
 parse_confine(struct options *o, const char *s)
 {
 	if (*s != '\0' && strcmp(s, "log") != 0)

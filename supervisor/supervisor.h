@@ -26,7 +26,7 @@ struct options {
 	char share_dir[512]; /* "" = beside the programs */
 	bool no_pool;
 	bool confine_log;
-	bool debug; /* -v */
+	bool debug; /* or -v */
 };
 /* -EINVAL: error holds one line that names the variable and what is allowed. */
 int options_from_env(struct options *ret, char *error, size_t cap);
@@ -116,9 +116,10 @@ enum child_state {
 };
 enum child_event {
 	CHILD_EV_READY,
-	CHILD_EV_FAULT, /* link lost, rules broken, stuck: it has to end */
-	CHILD_EV_EXIT,  /* ended, and it is to be started again */
-	CHILD_EV_END,   /* ended for good: a frontend, or the tree stops */
+	CHILD_EV_FAULT,  /* rules broken, stuck: it has to end */
+	CHILD_EV_CLOSED, /* it closed its link: most likely it is just ending */
+	CHILD_EV_EXIT,   /* ended, and it is to be started again */
+	CHILD_EV_END,    /* ended for good: a frontend, or the tree stops */
 	CHILD_EV_TIMER,
 	CHILD_EV_STOP, /* the tree stops */
 	CHILD_EVENTS,
@@ -127,6 +128,7 @@ enum child_action {
 	CHILD_ACT_NONE = 1,
 	CHILD_ACT_NOTE_READY, /* layers to the broker; later the failures are forgiven */
 	CHILD_ACT_KILL,
+	CHILD_ACT_AWAIT_END, /* a moment to end by itself, with its own exit code */
 	CHILD_ACT_TELL_STOP,
 	CHILD_ACT_AGAIN, /* arm the timer for the next start */
 	CHILD_ACT_START,
