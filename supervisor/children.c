@@ -23,6 +23,7 @@
 #define LINK_QUEUE_MAX (4u * 1024 * 1024)
 #define START_MS 15000u   /* from spawn to ready */
 #define FORGIVE_MS 30000u /* a life this long forgets earlier failures */
+#define END_MS 500u       /* from a closed link to the exit */
 #define GRACE_MS 1500u    /* what children are told */
 #define STOP_MS 1900u     /* when whoever is left is killed */
 #define MANY_FAILURES 10u
@@ -38,6 +39,7 @@ static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
 			{
 				[CHILD_EV_READY] = CELL(NOTE_READY, READY),
 				[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
+				[CHILD_EV_CLOSED] = CELL(AWAIT_END, STOPPING),
 				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
 				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
 				[CHILD_EV_TIMER] = CELL(KILL, STOPPING), /* it never got ready */
@@ -47,6 +49,7 @@ static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
 			{
 				[CHILD_EV_READY] = CELL(KILL, STOPPING), /* said twice: broken */
 				[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
+				[CHILD_EV_CLOSED] = CELL(AWAIT_END, STOPPING),
 				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
 				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
 				[CHILD_EV_TIMER] = CELL(FORGIVE, READY),
@@ -56,6 +59,7 @@ static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
 			{
 				[CHILD_EV_READY] = CELL(NONE, STOPPING), /* was on its way */
 				[CHILD_EV_FAULT] = CELL(NONE, STOPPING),
+				[CHILD_EV_CLOSED] = CELL(NONE, STOPPING),
 				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
 				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
 				[CHILD_EV_TIMER] = CELL(KILL, STOPPING),
@@ -65,6 +69,7 @@ static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
 			{
 				[CHILD_EV_READY] = CELL(NONE, BACKOFF),
 				[CHILD_EV_FAULT] = CELL(NONE, BACKOFF),
+				[CHILD_EV_CLOSED] = CELL(NONE, BACKOFF),
 				[CHILD_EV_EXIT] = CELL(NONE, BACKOFF),
 				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
 				[CHILD_EV_TIMER] = CELL(START, STARTING),
@@ -74,6 +79,7 @@ static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
 			{
 				[CHILD_EV_READY] = CELL(NONE, GAVE_UP),
 				[CHILD_EV_FAULT] = CELL(NONE, GAVE_UP),
+				[CHILD_EV_CLOSED] = CELL(NONE, GAVE_UP),
 				[CHILD_EV_EXIT] = CELL(NONE, GAVE_UP),
 				[CHILD_EV_END] = CELL(NONE, GAVE_UP),
 				[CHILD_EV_TIMER] = CELL(NONE, GAVE_UP),
@@ -176,7 +182,7 @@ on_closed(void *ctx, struct link *l, int reason)
 	c->link = NULL;
 	if (reason < 0)
 		log_error("%s: its link failed: %s", children_name(c->id), strerror(-reason));
-	step(c, CHILD_EV_FAULT);
+	step(c, reason < 0 ? CHILD_EV_FAULT : CHILD_EV_CLOSED);
 }
 
 static void
@@ -340,6 +346,9 @@ carry_out(struct child *c, enum child_action action)
 	case CHILD_ACT_KILL:
 		if (c->pid != 0 && kill(c->pid, SIGKILL) == -1)
 			log_error("%s: kill: %s", children_name(c->id), strerror(errno));
+		break;
+	case CHILD_ACT_AWAIT_END:
+		arm(c, END_MS);
 		break;
 	case CHILD_ACT_TELL_STOP:
 		if (c->link != NULL)

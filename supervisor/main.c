@@ -59,9 +59,11 @@ static void
 print_tables(void)
 {
 	static const char *const states[] = {"starting", "ready", "stopping", "backoff", "gave up"};
-	static const char *const events[] = {"ready", "fault", "exit", "end", "timer", "stop"};
-	static const char *const actions[] = {"",      "none",  "note ready", "kill", "tell stop",
-					      "again", "start", "forgive",    "over"};
+	static const char *const events[] = {"ready", "fault", "closed", "exit",
+					     "end",   "timer", "stop"};
+	static const char *const actions[] = {"",          "none",      "note ready", "kill",
+					      "await end", "tell stop", "again",      "start",
+					      "forgive",   "over"};
 
 	puts("# environment of private mode (options.def)");
 	options_print();

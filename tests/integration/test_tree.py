@@ -267,6 +267,14 @@ class TreeCase:
                 tree.nothing_left(1)
                 tree.end()
 
+    def test_exit_code_is_never_mistaken(self):
+        """A process that ends closes its link before its exit is seen."""
+        for _ in range(30):
+            tree = self.start()
+            tree.say("exit 5")
+            self.assertEqual(tree.process.wait(3), 5, tree.log())
+            tree.end()
+
     def test_exit_code_of_the_frontend(self):
         tree = self.started()
         tree.say("exit 7")
