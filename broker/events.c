@@ -24,7 +24,10 @@ on_event(void *ctx, const struct engine_event *ev)
 		x->oom = true;
 		break;
 	case ENGINE_EV_DESTROY:
-		box_event(x, ON_DESTROYED);
+		/* A dead run's figures may be on their way: the reaper orders the
+		 * removal anyway, and that ends the box as well. */
+		if (!x->run || x->run->phase != PHASE_ACCOUNT)
+			box_event(x, ON_DESTROYED);
 		break;
 	case ENGINE_EV_START: /* the start call answers */
 	case ENGINE_EV_DIE:   /* the stream closes by itself, after its last bytes */

@@ -23,7 +23,7 @@ confine_self(int argc, char **argv)
 
 	if (confine_args(argc, argv, &plan) < 0)
 		fatal("started with unknown words; it is the supervisor that starts it");
-	log_init("bailey-broker", plan.debug ? LOG_L_DEBUG : LOG_L_INFO);
+	log_init("bailey-broker", plan.debug ? LOG_L_DEBUG : LOG_L_WARNING);
 	r = confine_start(&plan, FD_PEER);
 	if (r < 0)
 		fatal("confine_start: error %d", r);
@@ -48,7 +48,7 @@ main(int argc, char **argv)
 	uint32_t layers;
 	int r;
 
-	log_init("bailey-broker", LOG_L_INFO);
+	log_init("bailey-broker", LOG_L_WARNING);
 	layers = confine_self(argc, argv);
 	base = event_base_new();
 	if (!base || broker_init(&broker, base) < 0)

@@ -12,6 +12,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include <event2/event.h>
+
 #include "broker.h"
 
 #define REAPER_QUEUE_MAX (1024u * 1024)
@@ -169,8 +171,12 @@ on_closed(void *ctx, struct link *l, int reason)
 	struct broker *b = ctx;
 
 	(void)l;
-	log_warn("reaper link closed, error %d", reason);
-	link_free(TAKE(b->reaper)); /* the supervisor sends another */
+	link_free(TAKE(b->reaper));
+	if (b->stopping) { /* it leaves when the last box is gone */
+		(void)event_base_loopbreak(b->base);
+		return;
+	}
+	log_warn("reaper link closed, error %d", reason); /* the supervisor sends another */
 }
 
 int

@@ -1,0 +1,118 @@
+/*
+ * broker/box.h - boxes: their stream, their life, the steps of it. Part of
+ * broker.h, included by it alone.
+ */
+#ifndef BAILEY_BOX_H
+#define BAILEY_BOX_H
+
+struct owner;
+
+/* ---- session.c: the guest stream of one box ---- */
+struct session {
+	struct buf rx;
+	uint64_t guest_seq, host_seq, host_acked, pong_ms;
+	uint64_t sent[3];    /* 0: stdin bytes we wrote; 1, 2: output bytes the guest sent */
+	uint64_t granted[3]; /* cumulative limits of the same */
+	uint64_t tail[3];
+	uint32_t spec_bytes, unacked, stderr_bytes;
+	bool hello, ready, running, stdin_closed, exited;
+};
+void session_init(struct session *s);
+void session_done(struct session *s);
+/* Parses and checks; hands each good frame to sink. -EBADMSG at the first bad one. */
+int session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
+		 void (*sink)(void *ctx, const struct guest_frame *f));
+/* Checks one frame of a frontend and writes it into out (GUEST_FRAME_MAX): its length,
+ * or -EPROTO when the frontend broke a rule. */
+int session_host_frame(struct session *s, uint32_t type, uint32_t stream,
+		       const struct ipc_bin *data, uint8_t *out);
+/* Both return 0 when there is nothing to write. */
+size_t session_ack(struct session *s, bool now, uint8_t *out);
+size_t session_end_frame(struct session *s, enum end_cause cause, uint8_t *out);
+
+/* ---- box.c: the life of one container ---- */
+enum box_state {
+#define BOX_STATE(name, text) BOX_##name,
+#define BOX_ACTION(name, next)
+#define BOX_EVENT(name, ...)
+#include "box.def"
+#undef BOX_STATE
+#undef BOX_ACTION
+#undef BOX_EVENT
+	BOX_STATES,
+};
+enum box_event {
+#define BOX_STATE(name, text)
+#define BOX_ACTION(name, next)
+#define BOX_EVENT(name, ...) ON_##name,
+#include "box.def"
+#undef BOX_STATE
+#undef BOX_ACTION
+#undef BOX_EVENT
+	BOX_EVENTS,
+};
+enum pooled { POOL_NOT, POOL_STARTING, POOL_READY };
+struct box {
+	uint64_t id;
+	struct broker *b;
+	enum box_state state;
+	enum box_class box_class;
+	bool prestart; /* its guest was told to start the class's interpreter */
+	enum pooled pooled;
+	bool create_pending; /* the engine still owes the answer to create */
+	bool remove_wanted;  /* removal was ordered meanwhile */
+	bool pid_known, killed, oom, counted;
+	bool asked_list, listed; /* sweep.c: existed when the list was asked for; was in it */
+	const struct profile *profile;
+	struct limits limits;
+	struct owner *owner; /* NULL while it belongs to the pool */
+	struct run *run;
+	enum end_cause cause;
+	struct engine_result why; /* of ON_FAILED; borrowed for the event */
+	char container[65];
+	uint32_t pid, removals;
+	uint8_t secret[32];
+	uint64_t end_ns, deadline_ns, born_ms, warm_ms, affinity;
+	struct ipc_watch_figures baseline;
+	struct attach *attach;
+	struct session session;
+	struct event *timer;
+	struct box_spec *spec;
+	TAILQ_ENTRY(box) pool_entry; /* in its pool's ready list while WARM */
+	TAILQ_ENTRY(box) grave_entry;
+};
+TAILQ_HEAD(box_list, box);
+void box_event(struct box *x, enum box_event ev);
+const char *box_state_name(enum box_state s);
+const char *box_event_name(enum box_event ev);
+/* The table, for its test: action's name; the state it leads to (BOX_STATES: stays). */
+const char *box_cell(enum box_state s, enum box_event ev, enum box_state *ret_next);
+
+/* ---- boxes.c ---- */
+/* A new box, its intent sent. NULL when the reaper's link is missing or a table is full. */
+struct box *box_new(struct broker *b, const struct profile *p, enum box_class c, bool prestart,
+		    const struct limits *limits);
+struct box *box_find(struct broker *b, uint64_t id);
+void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
+void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER, or the end of waiting for figures */
+void box_disarm(struct box *x);
+int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
+void box_grave_empty(struct broker *b);
+void box_discard(struct box *x); /* the process ends: forgets it, tells nobody */
+void box_close_stream(struct box *x);
+void box_tell_kill(struct box *x);       /* out of the pool; the reaper is to kill it */
+void box_bury(struct box *x, bool tell); /* GONE; tell: the reaper must hear of it */
+
+/* ---- pins.c ---- */
+uint64_t pins_take(struct broker *b, uint32_t cpus_milli); /* mask; 0: runs anywhere */
+void pins_give(struct broker *b, uint64_t mask);
+
+/* ---- steps.c: what box.c's actions ask of the engine, and its answers ---- */
+void steps_fill_spec(struct box *x);
+void steps_create(struct box *x);
+void steps_check(struct box *x);
+void steps_attach(struct box *x);
+void steps_start(struct box *x);
+void steps_remove(struct box *x);
+
+#endif

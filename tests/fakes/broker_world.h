@@ -1,0 +1,88 @@
+/*
+ * tests/fakes/broker_world.h - a whole broker core in one process: real links, a
+ * fake engine behind it, a scripted reaper, and frontends that the test drives.
+ */
+#ifndef BAILEY_BROKER_WORLD_H
+#define BAILEY_BROKER_WORLD_H
+
+#include "broker.h"
+#include "fake_engine.h"
+
+struct seen { /* what a frontend got */
+	uint64_t call;
+	bool granted, ended;
+	uint32_t grants, ends;
+	struct ipc_call_granted grant;
+	struct ipc_call_ended end;
+	char message[513];
+	struct guest_g_exit exit;
+	size_t out_bytes;
+};
+
+struct client {
+	struct link *link;
+	struct link_config config;
+	struct seen seen[4200];
+	bool auto_run; /* answers call_granted by one h_run */
+	bool closed;
+	uint64_t next_call, grant_order[4200];
+	size_t n_granted;
+	uint32_t rows[256];
+	struct ipc_health_engine engine;
+	struct ipc_health_usage usage;
+	struct ipc_health_pool pool[BOX_CLASSES];
+	char text[513];
+};
+
+struct scripted_reaper {
+	struct link *link;
+	struct link_config config;
+	bool intend, held, figures, kill, remove, autoremove; /* answers these by itself */
+	struct ipc_watch_figures baseline, final;
+	uint32_t rows[256];
+	uint64_t last_box;
+	uint32_t last_cause;
+	uint64_t deadline_ns;
+	uint32_t candidates;
+	uint64_t gone[4200];
+	size_t n_gone;
+};
+
+struct world {
+	struct event_base *base;
+	struct broker b;
+	struct scripted_reaper reaper;
+	struct client client[3];
+	struct link *supervisor;
+	struct link_config supervisor_config;
+	uint32_t supervisor_rows[256];
+};
+extern struct world *w;
+extern uint64_t world_skew_ms; /* added to every clock */
+
+int world_setup(void **state);
+int world_teardown(void **state); /* fails when anything is left */
+void world_turn(void);            /* handles all that is ready */
+/* Runs until *flag or about a second has gone: the flag. */
+bool world_until(bool (*done)(void *arg), void *arg);
+void world_settle(void); /* runs until nothing happens any more */
+void world_later(uint64_t ms); /* the clocks jump, a tick happens */
+
+struct client *world_client(size_t i, enum owner_kind kind, uint64_t owner);
+void world_hang_up(struct client *c);
+uint64_t submit(struct client *c, enum box_class box_class);
+uint64_t submit_with(struct client *c, struct ipc_call_submit m); /* call is filled in */
+void send_frame(struct client *c, uint64_t call, enum guest_type type, uint32_t stream,
+		const void *p, size_t n);
+struct seen *seen_of(struct client *c, uint64_t call);
+bool ended(struct client *c, uint64_t call);   /* waits for it */
+bool granted(struct client *c, uint64_t call); /* waits for it */
+struct run *run_of(struct client *c, uint64_t call);
+/* The only box in this state, or NULL. */
+struct box *box_in(enum box_state s);
+size_t boxes_in(enum box_state s);
+void reaper_says(const struct ipc_row *row);
+void reaper_connect(void); /* a new link, as after a restart */
+void wait_warm(enum box_class c, uint32_t n);
+
+#endif
