@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -256,6 +257,7 @@ load_filter(const struct confine_plan *plan)
 		return -ENOMEM;
 	int r = build_filter(filter, plan->table);
 	seccomp_release(filter);
+	(void)malloc_trim(0); /* building took more heap than the process will need for long */
 	return r;
 }
 #endif

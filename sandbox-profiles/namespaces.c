@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -58,8 +59,11 @@ write_map(const char *path, unsigned int id)
 static int
 map_ids(uid_t uid, gid_t gid)
 {
+	/* A program its user may not read starts undumpable, and then these files are root's.
+	 * confine_lock takes it back. */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == -1)
+		return -errno;
 	int r = write_file("/proc/self/setgroups", "deny");
-
 	if (r < 0)
 		return r;
 	r = write_map("/proc/self/uid_map", uid);

@@ -19,7 +19,7 @@
 
 #include "confine_parts.h"
 
-#define LARGE_BYTES ((size_t)512 * 1024) /* past malloc's mmap threshold */
+#define LARGE_BYTES ((size_t)160 * 1024) /* past malloc's mmap threshold */
 
 static int
 try_memory(void)

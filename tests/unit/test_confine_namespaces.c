@@ -11,7 +11,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -54,8 +53,7 @@ static void
 enter(const struct confine_plan *plan)
 {
 	if (geteuid() == 0 &&
-	    (setresgid(64999, 64999, 64999) != 0 || setresuid(64999, 64999, 64999) != 0 ||
-	     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0))
+	    (setresgid(64999, 64999, 64999) != 0 || setresuid(64999, 64999, 64999) != 0))
 		_exit(90);
 	int r = confine_namespaces(plan);
 	if (r == 0)
@@ -228,8 +226,7 @@ whole_lock_in_child(void *arg)
 
 	(void)arg;
 	if (geteuid() == 0 &&
-	    (setresgid(64999, 64999, 64999) != 0 || setresuid(64999, 64999, 64999) != 0 ||
-	     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0))
+	    (setresgid(64999, 64999, 64999) != 0 || setresuid(64999, 64999, 64999) != 0))
 		_exit(90);
 	plan.parent = getppid();
 	if (confine_start(&plan, 2) != 0 || confine_lock(&plan, &layers) != 0)
