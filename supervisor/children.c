@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -33,58 +34,71 @@
 		.action = CHILD_ACT_##act, .next = CHILD_##to \
 	}
 
-static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] =
-	{
-		[CHILD_STARTING] =
-			{
-				[CHILD_EV_READY] = CELL(NOTE_READY, READY),
-				[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
-				[CHILD_EV_CLOSED] = CELL(AWAIT_END, STOPPING),
-				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
-				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
-				[CHILD_EV_TIMER] = CELL(KILL, STOPPING), /* it never got ready */
-				[CHILD_EV_STOP] = CELL(TELL_STOP, STOPPING),
-			},
-		[CHILD_READY] =
-			{
-				[CHILD_EV_READY] = CELL(KILL, STOPPING), /* said twice: broken */
-				[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
-				[CHILD_EV_CLOSED] = CELL(AWAIT_END, STOPPING),
-				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
-				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
-				[CHILD_EV_TIMER] = CELL(FORGIVE, READY),
-				[CHILD_EV_STOP] = CELL(TELL_STOP, STOPPING),
-			},
-		[CHILD_STOPPING] =
-			{
-				[CHILD_EV_READY] = CELL(NONE, STOPPING), /* was on its way */
-				[CHILD_EV_FAULT] = CELL(NONE, STOPPING),
-				[CHILD_EV_CLOSED] = CELL(NONE, STOPPING),
-				[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
-				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
-				[CHILD_EV_TIMER] = CELL(KILL, STOPPING),
-				[CHILD_EV_STOP] = CELL(NONE, STOPPING),
-			},
-		[CHILD_BACKOFF] =
-			{
-				[CHILD_EV_READY] = CELL(NONE, BACKOFF),
-				[CHILD_EV_FAULT] = CELL(NONE, BACKOFF),
-				[CHILD_EV_CLOSED] = CELL(NONE, BACKOFF),
-				[CHILD_EV_EXIT] = CELL(NONE, BACKOFF),
-				[CHILD_EV_END] = CELL(OVER, GAVE_UP),
-				[CHILD_EV_TIMER] = CELL(START, STARTING),
-				[CHILD_EV_STOP] = CELL(OVER, GAVE_UP),
-			},
-		[CHILD_GAVE_UP] =
-			{
-				[CHILD_EV_READY] = CELL(NONE, GAVE_UP),
-				[CHILD_EV_FAULT] = CELL(NONE, GAVE_UP),
-				[CHILD_EV_CLOSED] = CELL(NONE, GAVE_UP),
-				[CHILD_EV_EXIT] = CELL(NONE, GAVE_UP),
-				[CHILD_EV_END] = CELL(NONE, GAVE_UP),
-				[CHILD_EV_TIMER] = CELL(NONE, GAVE_UP),
-				[CHILD_EV_STOP] = CELL(OVER, GAVE_UP),
-			},
+/* clang-format off */
+static const struct child_cell cells[CHILD_STATES][CHILD_EVENTS] = {
+	[CHILD_STARTING] = {
+		[CHILD_EV_READY] = CELL(NOTE_READY, READY),
+		[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
+		[CHILD_EV_CLOSED] = CELL(AWAIT_END, STOPPING),
+		[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
+		[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+		[CHILD_EV_TIMER] = CELL(KILL, STOPPING), /* it never got ready */
+		[CHILD_EV_STOP] = CELL(TELL_STOP, STOPPING),
+	},
+	[CHILD_READY] = {
+		[CHILD_EV_READY] = CELL(KILL, STOPPING), /* said twice: broken */
+		[CHILD_EV_FAULT] = CELL(KILL, STOPPING),
+		[CHILD_EV_CLOSED] = CELL(AWAIT_END, STOPPING),
+		[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
+		[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+		[CHILD_EV_TIMER] = CELL(FORGIVE, READY),
+		[CHILD_EV_STOP] = CELL(TELL_STOP, STOPPING),
+	},
+	[CHILD_STOPPING] = {
+		[CHILD_EV_READY] = CELL(NONE, STOPPING), /* was on its way */
+		[CHILD_EV_FAULT] = CELL(NONE, STOPPING),
+		[CHILD_EV_CLOSED] = CELL(NONE, STOPPING),
+		[CHILD_EV_EXIT] = CELL(AGAIN, BACKOFF),
+		[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+		[CHILD_EV_TIMER] = CELL(KILL, STOPPING),
+		[CHILD_EV_STOP] = CELL(NONE, STOPPING),
+	},
+	[CHILD_BACKOFF] = {
+		[CHILD_EV_READY] = CELL(NONE, BACKOFF),
+		[CHILD_EV_FAULT] = CELL(NONE, BACKOFF),
+		[CHILD_EV_CLOSED] = CELL(NONE, BACKOFF),
+		[CHILD_EV_EXIT] = CELL(NONE, BACKOFF),
+		[CHILD_EV_END] = CELL(OVER, GAVE_UP),
+		[CHILD_EV_TIMER] = CELL(START, STARTING),
+		[CHILD_EV_STOP] = CELL(OVER, GAVE_UP),
+	},
+	[CHILD_GAVE_UP] = {
+		[CHILD_EV_READY] = CELL(NONE, GAVE_UP),
+		[CHILD_EV_FAULT] = CELL(NONE, GAVE_UP),
+		[CHILD_EV_CLOSED] = CELL(NONE, GAVE_UP),
+		[CHILD_EV_EXIT] = CELL(NONE, GAVE_UP),
+		[CHILD_EV_END] = CELL(NONE, GAVE_UP),
+		[CHILD_EV_TIMER] = CELL(NONE, GAVE_UP),
+		[CHILD_EV_STOP] = CELL(OVER, GAVE_UP),
+	},
+};
+/* clang-format on */
+
+static const char *const state_names[CHILD_STATES] = {
+	[CHILD_STARTING] = "starting", [CHILD_READY] = "ready",     [CHILD_STOPPING] = "stopping",
+	[CHILD_BACKOFF] = "backoff",   [CHILD_GAVE_UP] = "gave up",
+};
+static const char *const event_names[CHILD_EVENTS] = {
+	[CHILD_EV_READY] = "ready", [CHILD_EV_FAULT] = "fault", [CHILD_EV_CLOSED] = "closed",
+	[CHILD_EV_EXIT] = "exit",   [CHILD_EV_END] = "end",     [CHILD_EV_TIMER] = "timer",
+	[CHILD_EV_STOP] = "stop",
+};
+static const char *const action_names[CHILD_ACTIONS] = {
+	[CHILD_ACT_NONE] = "nothing",        [CHILD_ACT_NOTE_READY] = "note ready",
+	[CHILD_ACT_KILL] = "kill",           [CHILD_ACT_AWAIT_END] = "await end",
+	[CHILD_ACT_TELL_STOP] = "tell stop", [CHILD_ACT_AGAIN] = "start again",
+	[CHILD_ACT_START] = "start",         [CHILD_ACT_FORGIVE] = "forgive",
+	[CHILD_ACT_OVER] = "over",
 };
 
 static const struct {
@@ -102,6 +116,15 @@ children_cell(enum child_state state, enum child_event event)
 	if ((unsigned)state >= CHILD_STATES || (unsigned)event >= CHILD_EVENTS)
 		fatal("children: no cell for state %d, event %d", (int)state, (int)event);
 	return cells[state][event];
+}
+
+void
+children_print(void)
+{
+	for (size_t s = 0; s < CHILD_STATES; s++)
+		for (size_t e = 0; e < CHILD_EVENTS; e++)
+			printf("%-9s %-7s %-11s %s\n", state_names[s], event_names[e],
+			       action_names[cells[s][e].action], state_names[cells[s][e].next]);
 }
 
 const char *
@@ -210,103 +233,12 @@ note_ready(const struct child *ready)
 	}
 }
 
-/* ---- start ---- */
-
-#define WORDS_MAX 10
-
-struct words {
-	char *word[WORDS_MAX + 1];
-	size_t n;
-};
-
-static void
-words_add(struct words *w, char *word)
-{
-	if (w->n == WORDS_MAX)
-		fatal("too many words for a child");
-	w->word[w->n++] = word;
-}
-
-/* The command line of a child: what it has to give up, in confine.h's words. */
-static void
-words_fill(struct words *w, const struct child *c)
-{
-	const struct tree *t = c->tree;
-
-	words_add(w, xstrdup(children_name(c->id)));
-	words_add(w, xasprintf("parent=%d", (int)getpid()));
-	if (t->options.debug)
-		words_add(w, xstrdup("debug=1"));
-	if (t->options.confine_log)
-		words_add(w, xstrdup("confine=log"));
-	bool local = t->engine.kind == ENGINE_UNIX;
-	if (c->id == CHILD_BROKER)
-		words_add(w, xstrdup(local ? "engine=unix" : "engine=tcp"));
-	if (t->identity.switch_ids) {
-		words_add(w, xstrdup("uid=1"));
-		if (c->id == CHILD_REAPER)
-			words_add(w, xstrdup("kill=1"));
-		return;
-	}
-	words_add(w, xstrdup("ns=1"));
-	if (c->id == CHILD_BROKER)
-		words_add(w, local ? xasprintf("bind=%s", t->engine.dir) : xstrdup("net=1"));
-	if (c->id == CHILD_REAPER) {
-		words_add(w, xstrdup("bind=/proc"));
-		words_add(w, xstrdup("bind=/sys/fs/cgroup"));
-		words_add(w, xstrdup("bindro=1"));
-	}
-}
-
-static int
-spawn(struct child *c, int link_end, int peer)
-{
-	struct words w = {.n = 0};
-	bool frontend = c->id == CHILD_FRONTEND;
-
-	words_fill(&w, c);
-	const struct spawn_plan plan = {
-		.exe = c->exe,
-		.stdio = {frontend ? FD_IN : -1, frontend ? FD_OUT : -1},
-		.supervisor = link_end,
-		.peer = peer,
-		.state = c->id == CHILD_REAPER ? c->tree->ledger : -1,
-		.argv = w.word,
-		.identity = &c->tree->identity,
-		.child = c->id,
-	};
-	int r = spawn_child(&plan, &c->pid);
-	for (size_t i = 0; i < w.n; i++)
-		free(w.word[i]);
-	return r;
-}
-
-static int
-start(struct child *c)
-{
-	struct tree *t = c->tree;
-	cleanup_close int peer = -1;
-	int pair[2];
-
-	int r = wiring_before_start(t, c->id, &peer);
-	if (r < 0)
-		return r;
-	r = fd_seqpacket_pair(pair);
-	if (r < 0)
-		return r;
-	cleanup_close int link_end = pair[1];
-	c->link = link_new(t->base, pair[0], &c->link_config);
-	r = spawn(c, link_end, peer);
-	if (r == 0)
-		r = settings_send(c->link, c->id, &t->options, &t->facts, &t->engine);
-	/* What follows settings: descriptors for peers that come by message. */
-	return r < 0 ? r : wiring_after_start(t, c->id);
-}
+/* ---- the machine ---- */
 
 static void
 act_start(struct child *c)
 {
-	int r = start(c);
+	int r = launch(c);
 
 	if (r == 0) {
 		arm(c, START_MS);
@@ -321,8 +253,6 @@ act_start(struct child *c)
 	c->link = NULL;
 	step(c, c->tree->stopping || c->id == CHILD_FRONTEND ? CHILD_EV_END : CHILD_EV_EXIT);
 }
-
-/* ---- the machine ---- */
 
 static void
 maybe_over(struct tree *t)
@@ -369,6 +299,8 @@ carry_out(struct child *c, enum child_action action)
 		(void)event_del(c->timer);
 		maybe_over(c->tree);
 		break;
+	case CHILD_ACTIONS:
+		break;
 	}
 }
 
@@ -377,6 +309,8 @@ step(struct child *c, enum child_event event)
 {
 	struct child_cell cell = children_cell(c->state, event);
 
+	log_debug("%s: %s, %s -> %s", children_name(c->id), event_names[event],
+		  state_names[c->state], state_names[cell.next]);
 	c->state = cell.next;
 	carry_out(c, cell.action);
 }

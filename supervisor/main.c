@@ -58,13 +58,6 @@ parse_arguments(int argc, char **argv, struct arguments *ret)
 static void
 print_tables(void)
 {
-	static const char *const states[] = {"starting", "ready", "stopping", "backoff", "gave up"};
-	static const char *const events[] = {"ready", "fault", "closed", "exit",
-					     "end",   "timer", "stop"};
-	static const char *const actions[] = {"",          "none",      "note ready", "kill",
-					      "await end", "tell stop", "again",      "start",
-					      "forgive",   "over"};
-
 	puts("# environment of private mode (options.def)");
 	options_print();
 	puts("\n# links (wiring.c); the supervisor has one to each");
@@ -72,14 +65,7 @@ print_tables(void)
 		printf("%s - %s\n", children_name(wiring_links[i].end[0]),
 		       children_name(wiring_links[i].end[1]));
 	puts("\n# life of a child (children.c): state, event: action, next state");
-	for (unsigned s = 0; s < CHILD_STATES; s++) {
-		for (unsigned e = 0; e < CHILD_EVENTS; e++) {
-			struct child_cell c =
-				children_cell((enum child_state)s, (enum child_event)e);
-			printf("%-9s %-6s %-10s %s\n", states[s], events[e], actions[c.action],
-			       states[c.next]);
-		}
-	}
+	children_print();
 }
 
 static int

@@ -134,12 +134,14 @@ enum child_action {
 	CHILD_ACT_START,
 	CHILD_ACT_FORGIVE,
 	CHILD_ACT_OVER, /* links closed; the tree ends with the last one */
+	CHILD_ACTIONS,
 };
 struct child_cell {
 	enum child_action action;
 	enum child_state next;
 };
 struct child_cell children_cell(enum child_state state, enum child_event event);
+void children_print(void);                     /* the table, to stdout */
 uint64_t children_delay_ms(uint32_t failures); /* 0, 0.1 s doubling to 5 s, 60 s after ten */
 const char *children_name(enum child_id id);   /* program name */
 enum ipc_role children_role(enum child_id id);
@@ -185,6 +187,8 @@ struct tree {
 	bool stopping;
 	int exit_code;
 };
+/* launch.c: c->pid stays 0 when no process came of it. */
+int launch(struct child *c);
 void children_init(struct tree *t);
 void children_start(struct tree *t, enum child_id id);
 void children_reap(struct tree *t);                /* after SIGCHLD */

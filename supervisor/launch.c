@@ -1,0 +1,104 @@
+/*
+ * supervisor/launch.c - puts a child into the world: links, command line,
+ * process, settings, in this order.
+ * Runs in: baileyd.
+ * Input: trusted.
+ * Owns: nothing that outlives the call but what it stores in struct child.
+ * All a child has to know is in its sockets before it looks: nothing waits for
+ * its "ready".
+ */
+#include "supervisor.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define WORDS_MAX 10
+
+struct words {
+	char *word[WORDS_MAX + 1];
+	size_t n;
+};
+
+static void
+words_add(struct words *w, char *word)
+{
+	if (w->n == WORDS_MAX)
+		fatal("too many words for a child");
+	w->word[w->n++] = word;
+}
+
+/* The command line of a child: what it has to give up, in confine.h's words. */
+static void
+words_fill(struct words *w, const struct child *c)
+{
+	const struct tree *t = c->tree;
+
+	words_add(w, xstrdup(children_name(c->id)));
+	words_add(w, xasprintf("parent=%d", (int)getpid()));
+	if (t->options.debug)
+		words_add(w, xstrdup("debug=1"));
+	if (t->options.confine_log)
+		words_add(w, xstrdup("confine=log"));
+	bool local = t->engine.kind == ENGINE_UNIX;
+	if (c->id == CHILD_BROKER)
+		words_add(w, xstrdup(local ? "engine=unix" : "engine=tcp"));
+	if (t->identity.switch_ids) {
+		words_add(w, xstrdup("uid=1"));
+		if (c->id == CHILD_REAPER)
+			words_add(w, xstrdup("kill=1"));
+		return;
+	}
+	words_add(w, xstrdup("ns=1"));
+	if (c->id == CHILD_BROKER)
+		words_add(w, local ? xasprintf("bind=%s", t->engine.dir) : xstrdup("net=1"));
+	if (c->id == CHILD_REAPER) {
+		words_add(w, xstrdup("bind=/proc"));
+		words_add(w, xstrdup("bind=/sys/fs/cgroup"));
+		words_add(w, xstrdup("bindro=1"));
+	}
+}
+
+static int
+spawn(struct child *c, int link_end, int peer)
+{
+	struct words w = {.n = 0};
+	bool frontend = c->id == CHILD_FRONTEND;
+
+	words_fill(&w, c);
+	const struct spawn_plan plan = {
+		.exe = c->exe,
+		.stdio = {frontend ? FD_IN : -1, frontend ? FD_OUT : -1},
+		.supervisor = link_end,
+		.peer = peer,
+		.state = c->id == CHILD_REAPER ? c->tree->ledger : -1,
+		.argv = w.word,
+		.identity = &c->tree->identity,
+		.child = c->id,
+	};
+	int r = spawn_child(&plan, &c->pid);
+	for (size_t i = 0; i < w.n; i++)
+		free(w.word[i]);
+	return r;
+}
+
+int
+launch(struct child *c)
+{
+	struct tree *t = c->tree;
+	cleanup_close int peer = -1;
+	int pair[2];
+
+	int r = wiring_before_start(t, c->id, &peer);
+	if (r < 0)
+		return r;
+	r = fd_seqpacket_pair(pair);
+	if (r < 0)
+		return r;
+	cleanup_close int link_end = pair[1];
+	c->link = link_new(t->base, pair[0], &c->link_config);
+	r = spawn(c, link_end, peer);
+	if (r == 0)
+		r = settings_send(c->link, c->id, &t->options, &t->facts, &t->engine);
+	/* What follows settings: descriptors for peers that come by message. */
+	return r < 0 ? r : wiring_after_start(t, c->id);
+}
