@@ -1,0 +1,374 @@
+/*
+ * frontend/calls.c - calls in flight: a state x event table.
+ * Runs in: bailey-frontend.
+ * Input: events from upcalls.c (broker), mcp.c (cancel), timers.
+ * Owns: the calls, their memory and timers; each ends in exactly one answer, or
+ *       in none once it was cancelled.
+ *
+ * A call that the broker has not granted may be submitted once more after the
+ * broker was lost: nothing of it ran. A granted one is never repeated. The
+ * timers are a last resort: broker, guest and reaper keep their own limits, and
+ * a client is answered even if all of them fail.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend.h"
+
+#define START_WAIT_MS 10000u  /* for the broker link when the tree has just started */
+#define GRANT_WAIT_MS 60000u  /* queue (30 s) and start (15 s), with slack */
+#define END_SLACK_MS 20000u   /* past the time limit of a granted run */
+#define CANCEL_WAIT_MS 10000u /* for the broker's last word on a cancelled call */
+#define HEALTH_WAIT_MS 5000u
+
+typedef void (*call_action)(struct call *c, const void *arg);
+
+static void
+arm(struct call *c, uint64_t ms)
+{
+	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
+			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
+
+	(void)event_add(c->timer, &tv);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	call_event(arg, EV_TIMER, NULL);
+}
+
+/* ---- the table's actions ---- */
+
+static void
+act_none(struct call *c, const void *arg)
+{
+	(void)c;
+	(void)arg;
+}
+
+/* The broker sent something it should not have: noted, nothing else. */
+static void
+act_odd(struct call *c, const void *arg)
+{
+	(void)arg;
+	log_warn("call %llu: unexpected message from the broker", (unsigned long long)c->no);
+}
+
+static void
+act_free(struct call *c, const void *arg)
+{
+	(void)arg;
+	call_free(c);
+}
+
+static void
+act_unavailable(struct call *c, const void *arg)
+{
+	(void)arg;
+	call_answer(c, RUN_engine_unavailable);
+}
+
+static void
+act_lost(struct call *c, const void *arg)
+{
+	(void)arg;
+	call_answer(c, RUN_lost);
+}
+
+static void
+act_submit(struct call *c, const void *arg)
+{
+	(void)arg;
+	if (upcalls_submit(c) < 0) {
+		arm(c, LOST_WAIT_MS); /* the link is going; a new one may come */
+		return;
+	}
+	c->state = CALL_SUBMITTED;
+	arm(c, c->kind == CALL_HEALTH ? HEALTH_WAIT_MS : GRANT_WAIT_MS);
+}
+
+static void
+act_again(struct call *c, const void *arg)
+{
+	(void)arg;
+	if (c->resubmitted) {
+		call_answer(c, RUN_engine_unavailable);
+		return;
+	}
+	c->resubmitted = true;
+	c->state = CALL_WAITING;
+	arm(c, LOST_WAIT_MS);
+}
+
+static void
+act_grant(struct call *c, const void *arg)
+{
+	const struct ipc_call_granted *row = arg;
+	int r;
+
+	c->grant = (struct call_grant){
+		.start = row->start,
+		.queue_ms = row->queue_ms,
+		.timeout_ms = row->timeout_ms,
+		.cpus_milli = row->cpus_milli,
+		.pids = row->pids,
+		.memory_bytes = row->memory_bytes,
+		.workspace_bytes = row->workspace_bytes,
+		.tmp_bytes = row->tmp_bytes,
+	};
+	if (str_copy(c->grant.run_id, sizeof(c->grant.run_id), row->run_id.data, row->run_id.len) <
+	    0)
+		c->grant.run_id[0] = '\0';
+	c->state = CALL_GRANTED;
+	arm(c, (uint64_t)row->timeout_ms + END_SLACK_MS);
+	r = upcalls_run(c);
+	if (r == -ENOMEM || r == -E2BIG || r == -EBADMSG) {
+		(void)upcalls_cancel(c);
+		call_answer(c, RUN_internal);
+	} /* else a failure is the link's end, which is reported */
+}
+
+static void
+act_frame(struct call *c, const void *arg)
+{
+	const struct ipc_run_frame *row = arg;
+	unsigned stream = row->stream;
+	struct guest_g_credit credit;
+	uint64_t limit;
+
+	if (row->type == GUEST_g_credit) {
+		if (guest_get_g_credit(row->data.data, row->data.len, &credit) < 0 ||
+		    credit.limit < c->input_credit) {
+			act_odd(c, arg);
+			return;
+		}
+		c->input_credit = credit.limit;
+		(void)upcalls_stdin(c);
+		return;
+	}
+	if ((row->type != GUEST_g_out && row->type != GUEST_g_tail) ||
+	    (stream != STREAM_STDOUT && stream != STREAM_STDERR)) {
+		act_odd(c, arg);
+		return;
+	}
+	output_add(&c->out[stream - STREAM_STDOUT], row->data.data, row->data.len,
+		   row->type == GUEST_g_tail);
+	if (output_credit(&c->out[stream - STREAM_STDOUT], &limit))
+		(void)upcalls_credit(c, stream, limit);
+	progress_output(c, row->data.data, row->data.len);
+}
+
+static void
+act_end(struct call *c, const void *arg)
+{
+	const struct ipc_call_ended *ended = arg;
+
+	if (c->kind == CALL_HEALTH)
+		health_send(c, (enum run_status)ended->status);
+	else
+		result_send_run(c->fe, &c->to, c, ended);
+	call_free(c);
+}
+
+/* From here on nothing is answered; the broker ends the run and says so. */
+static void
+act_cancel(struct call *c, const void *arg)
+{
+	(void)arg;
+	if (c->kind == CALL_HEALTH || upcalls_cancel(c) < 0) {
+		call_free(c);
+		return;
+	}
+	if (c->to.batch != 0)
+		rpc_batch_skip(c->fe, c->to.batch);
+	c->to.batch = 0;
+	c->state = CALL_CANCELLED;
+	progress_done(&c->progress);
+	arm(c, CANCEL_WAIT_MS);
+}
+
+static void
+act_drop(struct call *c, const void *arg)
+{
+	(void)arg;
+	if (c->to.batch != 0)
+		rpc_batch_skip(c->fe, c->to.batch);
+	call_free(c);
+}
+
+/* Nobody ended it in time: the client is answered, the broker told. */
+static void
+act_expire(struct call *c, const void *arg)
+{
+	(void)arg;
+	log_error("call %llu: no end from the broker in time", (unsigned long long)c->no);
+	if (c->kind == CALL_RUN)
+		(void)upcalls_cancel(c);
+	call_answer(c, c->state == CALL_GRANTED ? RUN_lost : RUN_engine_unavailable);
+}
+
+static const call_action actions[CALL_STATES][CALL_EVENTS] = {
+	[CALL_WAITING] = {[EV_LINK_UP] = act_submit,
+			  [EV_LINK_DOWN] = act_none,
+			  [EV_GRANTED] = act_odd,
+			  [EV_FRAME] = act_odd,
+			  [EV_ENDED] = act_odd,
+			  [EV_CANCEL] = act_drop,
+			  [EV_TIMER] = act_unavailable},
+	[CALL_SUBMITTED] = {[EV_LINK_UP] = act_none,
+			    [EV_LINK_DOWN] = act_again,
+			    [EV_GRANTED] = act_grant,
+			    [EV_FRAME] = act_odd,
+			    [EV_ENDED] = act_end,
+			    [EV_CANCEL] = act_cancel,
+			    [EV_TIMER] = act_expire},
+	[CALL_GRANTED] = {[EV_LINK_UP] = act_none,
+			  [EV_LINK_DOWN] = act_lost,
+			  [EV_GRANTED] = act_odd,
+			  [EV_FRAME] = act_frame,
+			  [EV_ENDED] = act_end,
+			  [EV_CANCEL] = act_cancel,
+			  [EV_TIMER] = act_expire},
+	[CALL_CANCELLED] = {[EV_LINK_UP] = act_none,
+			    [EV_LINK_DOWN] = act_free,
+			    [EV_GRANTED] = act_none,
+			    [EV_FRAME] = act_none,
+			    [EV_ENDED] = act_free,
+			    [EV_CANCEL] = act_none,
+			    [EV_TIMER] = act_free},
+};
+
+void
+call_event(struct call *c, enum call_event ev, const void *arg)
+{
+	actions[c->state][ev](c, arg);
+}
+
+void
+calls_event_all(struct frontend *fe, enum call_event ev)
+{
+	struct call *next;
+
+	for (struct call *c = fe->call_list; c != NULL; c = next) {
+		next = c->next; /* an event ends at most its own call */
+		call_event(c, ev, NULL);
+	}
+}
+
+/* ---- life ---- */
+
+struct call *
+call_new(struct frontend *fe, const struct reply_to *to, enum call_kind kind)
+{
+	struct call *c;
+
+	if (idmap_count(fe->calls) >= CALLS_MAX)
+		return NULL;
+	c = xcalloc(1, sizeof(*c));
+	c->fe = fe;
+	c->no = ++fe->last_call;
+	c->to = *to;
+	c->kind = kind;
+	c->state = CALL_WAITING;
+	c->input_credit = GUEST_WINDOW;
+	c->created_ms = clock_now_ms();
+	buf_init(&c->spec, GUEST_SPEC_MAX);
+	buf_init(&c->input, STDIN_MAX);
+	output_init(&c->out[0]);
+	output_init(&c->out[1]);
+	c->timer = event_new(fe->base, -1, 0, on_timer, c);
+	if (c->timer == NULL || idmap_put(fe->calls, c->no, c) < 0)
+		fatal("no room for a call");
+	c->next = fe->call_list;
+	fe->call_list = c;
+	return c;
+}
+
+void
+call_free(struct call *c)
+{
+	struct frontend *fe = c->fe;
+	struct call **at = &fe->call_list;
+
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	(void)idmap_take(fe->calls, c->no);
+	fe->held_bytes -= c->held_bytes;
+	event_free(c->timer);
+	progress_done(&c->progress);
+	output_done(&c->out[0]);
+	output_done(&c->out[1]);
+	buf_done(&c->spec);
+	buf_done(&c->input);
+	health_free(c->health);
+	free(c);
+	frontend_idle(fe);
+}
+
+struct call *
+call_find(struct frontend *fe, uint64_t no)
+{
+	return no == 0 ? NULL : idmap_get(fe->calls, no);
+}
+
+struct call *
+call_find_id(struct frontend *fe, const struct rpc_id *id)
+{
+	for (struct call *c = fe->call_list; c != NULL; c = c->next) {
+		if (c->state != CALL_CANCELLED && rpc_id_equal(&c->to.id, id))
+			return c;
+	}
+	return NULL;
+}
+
+int
+call_hold(struct call *c, size_t bytes)
+{
+	if (bytes > CALLS_BYTES_MAX - c->fe->held_bytes)
+		return -ENOBUFS;
+	c->fe->held_bytes += bytes;
+	c->held_bytes += bytes;
+	return 0;
+}
+
+void
+call_start(struct call *c)
+{
+	if (upcalls_ready(c->fe))
+		call_event(c, EV_LINK_UP, NULL);
+	else
+		arm(c, c->fe->configured ? LOST_WAIT_MS : START_WAIT_MS);
+}
+
+void
+call_answer(struct call *c, enum run_status status)
+{
+	struct ipc_call_ended ended = {.status = status};
+
+	if (c->state == CALL_CANCELLED)
+		call_free(c);
+	else
+		act_end(c, &ended);
+}
+
+void
+calls_answer_all(struct frontend *fe, enum run_status status)
+{
+	while (fe->call_list != NULL) {
+		if (fe->call_list->state == CALL_SUBMITTED || fe->call_list->state == CALL_GRANTED)
+			(void)upcalls_cancel(fe->call_list);
+		call_answer(fe->call_list, status);
+	}
+}
+
+void
+calls_free_all(struct frontend *fe)
+{
+	while (fe->call_list != NULL)
+		call_free(fe->call_list);
+}

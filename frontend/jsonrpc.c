@@ -1,0 +1,276 @@
+/*
+ * frontend/jsonrpc.c - JSON-RPC 2.0 messages: read, built, sent, batched.
+ * Runs in: bailey-frontend.
+ * Input: text that passed jsonlint.c; still untrusted.
+ * Owns: the batches whose answers are not all in.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "frontend.h"
+
+#define ID_NUMBER_MAX 9007199254740992.0 /* 2^53: what a double holds exactly */
+#define ERROR_TEXT_MAX 512u
+
+struct rpc_batch {
+	uint64_t no;
+	size_t open;        /* elements without an answer yet */
+	struct buf answers; /* joined by commas */
+	struct rpc_batch *next;
+};
+
+/* ---- read ---- */
+
+struct cJSON *
+rpc_parse(const char *text, size_t len)
+{
+	/* the length counts the NUL that must end the text */
+	return cJSON_ParseWithLengthOpts(text, len + 1, NULL, true);
+}
+
+int
+rpc_read_id(const struct cJSON *item, struct rpc_id *ret)
+{
+	size_t n;
+
+	if (cJSON_IsString(item)) {
+		n = strlen(item->valuestring);
+		if (n > RPC_ID_MAX)
+			return -EINVAL;
+		ret->kind = RPC_ID_STRING;
+		memcpy(ret->text, item->valuestring, n + 1);
+		return 0;
+	}
+	if (!cJSON_IsNumber(item) || item->valuedouble > ID_NUMBER_MAX ||
+	    item->valuedouble < -ID_NUMBER_MAX ||
+	    item->valuedouble != (double)(int64_t)item->valuedouble)
+		return -EINVAL;
+	ret->kind = RPC_ID_NUMBER;
+	ret->number = (int64_t)item->valuedouble;
+	return 0;
+}
+
+bool
+rpc_id_equal(const struct rpc_id *a, const struct rpc_id *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == RPC_ID_STRING)
+		return strcmp(a->text, b->text) == 0;
+	return a->kind == RPC_ID_NONE || a->number == b->number;
+}
+
+struct cJSON *
+rpc_id_json(const struct rpc_id *id)
+{
+	char digits[32];
+
+	if (id->kind == RPC_ID_STRING)
+		return cJSON_CreateString(id->text);
+	if (id->kind == RPC_ID_NONE)
+		return cJSON_CreateNull();
+	(void)snprintf(digits, sizeof(digits), "%lld", (long long)id->number);
+	return cJSON_CreateRaw(digits);
+}
+
+static int
+invalid(int *ret_code, int code, const char **ret_why, const char *why)
+{
+	*ret_code = code;
+	*ret_why = why;
+	return -EINVAL;
+}
+
+int
+rpc_read(const struct cJSON *json, struct rpc_message *ret, int *ret_code, const char **ret_why)
+{
+	const cJSON *id, *version, *method, *params;
+
+	*ret = (struct rpc_message){.kind = RPC_KIND_NOTIFICATION};
+	if (!cJSON_IsObject(json))
+		return invalid(ret_code, RPC_REQUEST, ret_why, "a message must be an object");
+	id = cJSON_GetObjectItemCaseSensitive(json, "id");
+	version = cJSON_GetObjectItemCaseSensitive(json, "jsonrpc");
+	method = cJSON_GetObjectItemCaseSensitive(json, "method");
+	params = cJSON_GetObjectItemCaseSensitive(json, "params");
+	if (id != NULL) {
+		ret->kind = RPC_KIND_REQUEST;
+		if (rpc_read_id(id, &ret->id) < 0 && method != NULL)
+			return invalid(ret_code, RPC_REQUEST, ret_why,
+				       "id must be a string of at most 128 bytes or a whole number "
+				       "of at most 2^53");
+	}
+	if (!cJSON_IsString(version) || strcmp(version->valuestring, "2.0") != 0)
+		return invalid(ret_code, RPC_REQUEST, ret_why, "jsonrpc must be \"2.0\"");
+	if (method == NULL && (cJSON_GetObjectItemCaseSensitive(json, "result") != NULL ||
+			       cJSON_GetObjectItemCaseSensitive(json, "error") != NULL)) {
+		ret->kind = RPC_KIND_RESPONSE;
+		return 0;
+	}
+	if (!cJSON_IsString(method))
+		return invalid(ret_code, RPC_REQUEST, ret_why, "method must be a string");
+	ret->method = method->valuestring;
+	if (cJSON_IsNull(params))
+		params = NULL;
+	if (params != NULL && !cJSON_IsObject(params))
+		return invalid(ret_code, RPC_PARAMS, ret_why, "params must be an object");
+	ret->params = params;
+	return 0;
+}
+
+/* ---- batches ---- */
+
+static struct rpc_batch **
+batch_slot(struct frontend *fe, uint64_t no)
+{
+	struct rpc_batch **at = &fe->batches;
+
+	while (*at != NULL && (*at)->no != no)
+		at = &(*at)->next;
+	return at;
+}
+
+uint64_t
+rpc_batch_open(struct frontend *fe, size_t elements)
+{
+	struct rpc_batch *batch = xcalloc(1, sizeof(*batch));
+
+	batch->no = ++fe->last_batch;
+	batch->open = elements;
+	buf_init(&batch->answers, SEND_QUEUE_MAX);
+	batch->next = fe->batches;
+	fe->batches = batch;
+	return batch->no;
+}
+
+static void
+batch_free(struct rpc_batch *batch)
+{
+	buf_done(&batch->answers);
+	free(batch);
+}
+
+void
+rpc_batches_free(struct frontend *fe)
+{
+	while (fe->batches != NULL) {
+		struct rpc_batch *batch = fe->batches;
+
+		fe->batches = batch->next;
+		batch_free(batch);
+	}
+}
+
+static void
+batch_close(struct frontend *fe, struct rpc_batch **at)
+{
+	struct rpc_batch *batch = *at;
+
+	*at = batch->next;
+	/* the byte after the bracket is the transport's for the line end */
+	if (buf_len(&batch->answers) > 0 && buf_append(&batch->answers, "]", 2) == 0)
+		(void)transport_send(fe->transport, (char *)batch->answers.data,
+				     buf_len(&batch->answers) - 1);
+	batch_free(batch);
+}
+
+void
+rpc_batch_skip(struct frontend *fe, uint64_t no)
+{
+	struct rpc_batch **at = batch_slot(fe, no);
+
+	if (*at != NULL && --(*at)->open == 0)
+		batch_close(fe, at);
+}
+
+static void
+batch_add(struct frontend *fe, uint64_t no, const char *text, size_t len)
+{
+	struct rpc_batch *batch = *batch_slot(fe, no);
+
+	if (batch == NULL)
+		return;
+	/* room for the end is kept; an answer that no line could hold is left out */
+	if (buf_len(&batch->answers) + len + 8 > SEND_QUEUE_MAX ||
+	    buf_append(&batch->answers, buf_len(&batch->answers) == 0 ? "[" : ",", 1) < 0 ||
+	    buf_append(&batch->answers, text, len) < 0)
+		log_warn("an answer did not fit into its batch");
+	rpc_batch_skip(fe, no);
+}
+
+/* ---- built and sent ---- */
+
+/* Takes message. Requests' answers name a batch, notifications never do. */
+static void
+send_json(struct frontend *fe, cJSON *message, uint64_t batch)
+{
+	cleanup_free char *text = cJSON_PrintUnformatted(message);
+
+	cJSON_Delete(message);
+	if (text == NULL) {
+		log_error("no memory for an answer");
+		if (batch != 0)
+			rpc_batch_skip(fe, batch);
+	} else if (batch != 0) {
+		batch_add(fe, batch, text, strlen(text));
+	} else {
+		(void)transport_send(fe->transport, text, strlen(text));
+	}
+}
+
+static cJSON *
+envelope(void)
+{
+	cJSON *message = cJSON_CreateObject();
+
+	(void)cJSON_AddItemToObjectCS(message, "jsonrpc", cJSON_CreateStringReference("2.0"));
+	return message;
+}
+
+void
+rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result)
+{
+	cJSON *message = envelope();
+
+	(void)cJSON_AddItemToObjectCS(message, "id", rpc_id_json(&to->id));
+	(void)cJSON_AddItemToObjectCS(message, "result", result);
+	send_json(fe, message, to->batch);
+}
+
+void
+rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct cJSON *data,
+	       const char *fmt, ...)
+{
+	cJSON *message = envelope(), *error = cJSON_CreateObject();
+	char text[ERROR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap); /* a long text is cut */
+	va_end(ap);
+	text[text_floor((const uint8_t *)text, strlen(text))] = '\0';
+	/* an id that could not be read: none since 2025-11-25, null before */
+	if (to->id.kind != RPC_ID_NONE || to->rev < REV_2025_11_25)
+		(void)cJSON_AddItemToObjectCS(message, "id", rpc_id_json(&to->id));
+	(void)cJSON_AddNumberToObject(error, "code", code);
+	(void)cJSON_AddStringToObject(error, "message", text);
+	if (data != NULL)
+		(void)cJSON_AddItemToObjectCS(error, "data", data);
+	(void)cJSON_AddItemToObjectCS(message, "error", error);
+	send_json(fe, message, to->batch);
+}
+
+void
+rpc_send_notification(struct frontend *fe, const char *method, struct cJSON *params)
+{
+	cJSON *message = envelope();
+
+	(void)cJSON_AddStringToObject(message, "method", method);
+	(void)cJSON_AddItemToObjectCS(message, "params", params);
+	send_json(fe, message, 0);
+}

@@ -1,0 +1,175 @@
+/*
+ * frontend/main.c - bailey-frontend: one client's protocol, nothing else within reach.
+ * Runs in: bailey-frontend.
+ * Input: key=value words of the supervisor; then see stdio.c and upcalls.c.
+ * Owns: the event loop and the process' end.
+ *
+ * Start: what needs a right is done first (the descriptors' probing, epoll),
+ * then the process confines itself, proves it, and says ready. From there on it
+ * can only read and write what it was born with.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "confine.h"
+#include "frontend.h"
+
+/* ---- the end ---- */
+
+static void
+on_leave_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct frontend *fe = arg;
+
+	(void)fd;
+	(void)what;
+	(void)event_base_loopbreak(fe->base);
+}
+
+void
+frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms)
+{
+	struct timeval tv = {.tv_sec = wait_ms / 1000,
+			     .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
+
+	if (fe->leaving)
+		return;
+	fe->leaving = true;
+	fe->exit_code = exit_code;
+	transport_stop_reading(fe->transport);
+	if (wait_ms == 0 || transport_queued(fe->transport) == 0)
+		(void)event_base_loopbreak(fe->base);
+	else
+		(void)event_add(fe->leave_timer, &tv);
+}
+
+void
+frontend_idle(struct frontend *fe)
+{
+	if (fe->finishing && fe->call_list == NULL)
+		frontend_leave(fe, 0, LEAVE_WAIT_MS);
+}
+
+static void
+on_drained(void *ctx)
+{
+	struct frontend *fe = ctx;
+
+	if (fe->leaving)
+		(void)event_base_loopbreak(fe->base);
+}
+
+/* The input is over: the client went, unless a file was merely read to its end. */
+static void
+on_end(void *ctx, int reason)
+{
+	struct frontend *fe = ctx;
+
+	if (reason == 0 && !transport_end_is_hangup(fe->transport)) {
+		fe->finishing = true;
+		frontend_idle(fe);
+		return;
+	}
+	if (reason < 0)
+		log_warn("the client's connection ended: %s", strerror(-reason));
+	for (struct call *c = fe->call_list; c != NULL; c = c->next)
+		(void)upcalls_cancel(c); /* the broker also sees our link close */
+	calls_free_all(fe);
+	frontend_leave(fe, 0, reason < 0 ? 0 : LEAVE_WAIT_MS);
+}
+
+static const struct transport_events client_events = {
+	.on_message = mcp_on_message,
+	.on_oversize = mcp_on_oversize,
+	.on_end = on_end,
+	.on_drained = on_drained,
+};
+
+/* ---- the start ---- */
+
+static void
+be_quiet(int severity, const char *msg)
+{
+	(void)severity;
+	log_debug("libevent: %s", msg);
+}
+
+static struct event_base *
+new_base(void)
+{
+	struct event_config *config = event_config_new();
+	struct event_base *base = NULL;
+
+	if (config != NULL && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0 &&
+	    event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0)
+		base = event_base_new_with_config(config);
+	if (config != NULL)
+		event_config_free(config);
+	return base;
+}
+
+static void
+open_all(struct frontend *fe)
+{
+	int r;
+
+	event_set_log_callback(be_quiet);
+	fe->peer_fd = -1;
+	fe->base = new_base();
+	if (fe->base == NULL)
+		fatal("cannot make an event loop");
+	r = transport_new(fe->base, FD_IN, FD_OUT, &client_events, fe, &fe->transport);
+	if (r < 0)
+		fatal("cannot use the client's descriptors: %s", strerror(-r));
+	fe->leave_timer = event_new(fe->base, -1, 0, on_leave_timer, fe);
+	fe->calls = idmap_new(CALLS_MAX);
+	if (fe->leave_timer == NULL || fe->calls == NULL)
+		fatal("no memory at the start");
+}
+
+static void
+close_all(struct frontend *fe)
+{
+	calls_free_all(fe);
+	upcalls_close(fe);
+	rpc_batches_free(fe);
+	transport_free(fe->transport);
+	event_free(fe->leave_timer);
+	idmap_free(fe->calls);
+	event_base_free(fe->base);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct frontend fe = {.exit_code = 0};
+	struct confine_plan plan;
+	uint32_t layers = 0;
+	int r;
+
+	log_init("bailey-frontend", LOG_L_INFO);
+	r = confine_args(argc, argv, &plan);
+	if (r < 0)
+		fatal("started with words it does not know; the supervisor starts this program");
+	plan.table = TABLE_FRONTEND;
+	if (plan.debug)
+		log_init("bailey-frontend", LOG_L_DEBUG);
+	r = confine_start(&plan, FD_PEER);
+	if (r < 0)
+		fatal("confine_start: %s", strerror(-r));
+	open_all(&fe);
+	r = confine_lock(&plan, &layers);
+	if (r < 0)
+		fatal("confine_lock: %s", strerror(-r));
+	r = confine_selftest(&plan, layers);
+	if (r < 0)
+		fatal("confine_selftest: %s", strerror(-r));
+	r = upcalls_open(&fe, layers);
+	if (r == 0)
+		r = transport_start(fe.transport);
+	if (r < 0)
+		fatal("cannot start: %s", strerror(-r));
+	(void)event_base_dispatch(fe.base);
+	close_all(&fe);
+	return fe.exit_code;
+}

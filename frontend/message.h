@@ -1,0 +1,130 @@
+/*
+ * frontend/message.h - one message on its way in and out: transport, gate,
+ * text, JSON-RPC. Included by frontend.h.
+ */
+#ifndef BAILEY_FRONTEND_MESSAGE_H
+#define BAILEY_FRONTEND_MESSAGE_H
+
+#include <event2/event.h>
+
+#include "base.h"
+
+struct cJSON;
+struct frontend;
+
+#define MESSAGE_MAX (8u * 1024 * 1024)     /* one line, without its end */
+#define SEND_QUEUE_MAX (16u * 1024 * 1024) /* unsent answers; past it the client is cut */
+#define BATCH_MAX 64u                      /* elements */
+#define RPC_ID_MAX 128u                    /* bytes of a string id or progress token */
+
+/* ---- stdio.c: the transport; another transport is another file with these functions ---- */
+struct transport;
+struct transport_events {
+	/* text[len] is NUL; the text may be changed and dies when the handler returns */
+	void (*on_message)(void *ctx, char *text, size_t len);
+	void (*on_oversize)(void *ctx);        /* a message past MESSAGE_MAX was skipped */
+	void (*on_end)(void *ctx, int reason); /* once: 0 end of input, else -errno */
+	void (*on_drained)(void *ctx);         /* nothing is left to send */
+};
+/* Takes neither descriptor. Call before the confinement; reading starts with transport_start. */
+int transport_new(struct event_base *base, int in, int out, const struct transport_events *events,
+		  void *ctx, struct transport **ret);
+int transport_start(struct transport *t);
+/* Sends one message; text[len] must be writable, it becomes the line's end. */
+int transport_send(struct transport *t, char *text, size_t len);
+size_t transport_queued(const struct transport *t);
+/* The end of the input says that the client left; false for a file that was read to its end. */
+bool transport_end_is_hangup(const struct transport *t);
+void transport_stop_reading(struct transport *t);
+void transport_free(struct transport *t); /* restores the descriptors' flags */
+
+/* ---- jsonlint.c: what reaches cJSON went through here ---- */
+#define JSON_DEPTH_MAX 32u
+#define JSON_VALUES_MAX 65536u
+#define JSON_KEYS_MAX 8192u /* in a whole text */
+#define JSON_KEY_BYTES_MAX 256u
+struct json_lint {
+	const char *why; /* NULL: accepted */
+	size_t at;       /* byte offset of the fault */
+	bool grammar;    /* not JSON at all, or too deep to go on */
+	size_t id_at,
+		id_len; /* the top object's "id" value where it could be read; id_len 0: none */
+};
+/* 0, or -EBADMSG with *ret telling why. */
+int jsonlint(const char *text, size_t len, struct json_lint *ret);
+
+/* ---- text.c: what may be shown as it is ---- */
+/* The code point of the n bytes of one valid sequence (utf8_step). */
+uint32_t text_code_point(const uint8_t *s, size_t n);
+/* A code point that may hide or forge text (controls but \n \t, bidi, tags, …). */
+bool text_is_hidden(uint32_t code_point);
+/* true when every byte is part of valid UTF-8; *ret_hidden when a hidden code point is among them.
+ */
+bool text_scan(const uint8_t *s, size_t n, bool *ret_hidden);
+/* Appends s, hidden code points as \u{HEX} and the backslash doubled. s is valid UTF-8. */
+int text_append_escaped(struct buf *b, const uint8_t *s, size_t n);
+/* For words of our own making around foreign ones: hidden code points as \u{HEX}, bytes that are
+ * not UTF-8 as U+FFFD, the backslash as it is. */
+int text_append_visible(struct buf *b, const uint8_t *s, size_t n);
+/* Largest m <= n such that s[0..m) ends on a code point boundary (n when it is not UTF-8). */
+size_t text_floor(const uint8_t *s, size_t n);
+/* Bytes to skip at the front to reach a boundary: 0..3. */
+size_t text_skip(const uint8_t *s, size_t n);
+
+/* ---- revisions of the protocol, oldest first ---- */
+enum mcp_rev {
+	REV_NONE,
+	REV_2024_11_05,
+	REV_2025_03_26, /* + annotations, progress message */
+	REV_2025_06_18, /* + title, outputSchema, structuredContent; no batches */
+	REV_2025_11_25, /* an error without a readable id has none */
+	REV_2026_07_28, /* stateless: every request names its revision */
+	REV_COUNT,
+};
+
+/* ---- jsonrpc.c ---- */
+enum rpc_code {
+	RPC_PARSE = -32700,
+	RPC_REQUEST = -32600,
+	RPC_METHOD = -32601,
+	RPC_PARAMS = -32602,
+	RPC_INTERNAL = -32603,
+	RPC_VERSION = -32022,
+};
+enum rpc_id_kind { RPC_ID_NONE, RPC_ID_STRING, RPC_ID_NUMBER };
+struct rpc_id { /* a request id or a progress token */
+	enum rpc_id_kind kind;
+	int64_t number;
+	char text[RPC_ID_MAX + 1];
+};
+/* Where an answer goes. */
+struct reply_to {
+	struct rpc_id id;
+	enum mcp_rev rev;
+	uint64_t batch; /* 0: none */
+};
+enum rpc_kind { RPC_KIND_REQUEST, RPC_KIND_NOTIFICATION, RPC_KIND_RESPONSE };
+struct rpc_message {
+	enum rpc_kind kind;
+	struct rpc_id id;
+	const char *method;
+	const struct cJSON *params; /* NULL or an object */
+};
+/* NULL is never returned for text that passed jsonlint, but for lack of memory. */
+struct cJSON *rpc_parse(const char *text, size_t len);
+/* 0; -EINVAL with *ret_why, and ret->id where it could be read. */
+int rpc_read(const struct cJSON *json, struct rpc_message *ret, int *ret_code, const char **ret_why);
+int rpc_read_id(const struct cJSON *item, struct rpc_id *ret);
+bool rpc_id_equal(const struct rpc_id *a, const struct rpc_id *b);
+struct cJSON *rpc_id_json(const struct rpc_id *id);
+/* Each takes result, data and params. */
+void rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result);
+void rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct cJSON *data,
+		    const char *fmt, ...) PRINTF_LIKE(5, 6);
+void rpc_send_notification(struct frontend *fe, const char *method, struct cJSON *params);
+/* A batch collects its answers and sends them when the last is in. */
+uint64_t rpc_batch_open(struct frontend *fe, size_t elements);
+void rpc_batch_skip(struct frontend *fe, uint64_t batch); /* one element has no answer */
+void rpc_batches_free(struct frontend *fe);
+
+#endif

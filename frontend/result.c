@@ -1,0 +1,318 @@
+/*
+ * frontend/result.c - what a tool answers (DESIGN §5, results.def).
+ * Runs in: bailey-frontend.
+ * Input: figures from the broker; the guest's own figures and the output, untrusted.
+ * Owns: nothing.
+ *
+ * structuredContent holds everything, because several clients show a model
+ * nothing else; the same JSON stands as text for those that know only text.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "frontend.h"
+
+#define STREAM_TEXT_MAX (1024u * 1024) /* both parts of a stream in their longest form */
+#define MESSAGE_TEXT_MAX 8192u
+
+void
+result_add_milli(struct cJSON *object, const char *name, uint64_t thousandths)
+{
+	char digits[32];
+	int n = snprintf(digits, sizeof(digits), "%llu.%03u",
+			 (unsigned long long)(thousandths / 1000), (unsigned)(thousandths % 1000));
+
+	while (digits[n - 1] == '0')
+		digits[--n] = '\0';
+	if (digits[n - 1] == '.')
+		digits[--n] = '\0';
+	(void)cJSON_AddRawToObject(object, name, digits);
+}
+
+/* A whole number, exact where cJSON's double would not be. */
+static void
+add_count(cJSON *object, const char *name, uint64_t value)
+{
+	char digits[32];
+
+	(void)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+	(void)cJSON_AddRawToObject(object, name, digits);
+}
+
+static void
+add_count_if(cJSON *object, const char *name, bool known, uint64_t value)
+{
+	if (known)
+		add_count(object, name, value);
+	else
+		(void)cJSON_AddNullToObject(object, name);
+}
+
+static void
+add_milli_if(cJSON *object, const char *name, bool known, uint64_t thousandths)
+{
+	if (known)
+		result_add_milli(object, name, thousandths);
+	else
+		(void)cJSON_AddNullToObject(object, name);
+}
+
+/* ---- streams ---- */
+
+static void
+add_part(cJSON *object, const char *name, const uint8_t *s, size_t n, const struct output_view *v)
+{
+	struct buf text;
+	int r;
+
+	buf_init(&text, STREAM_TEXT_MAX);
+	if (!v->utf8)
+		r = base64_append(&text, s, n);
+	else if (v->hidden)
+		r = text_append_escaped(&text, s, n);
+	else
+		r = buf_append(&text, s, n);
+	if (r == 0)
+		r = buf_append(&text, "", 1);
+	(void)cJSON_AddStringToObject(object, name, r == 0 ? (const char *)buf_data(&text) : "");
+	buf_done(&text);
+}
+
+static void
+add_named(cJSON *object, const char *stream, const char *suffix, cJSON *value)
+{
+	char name[48];
+
+	(void)snprintf(name, sizeof(name), "%s%s", stream, suffix);
+	(void)cJSON_AddItemToObject(object, name, value);
+}
+
+static void
+add_stream(cJSON *object, const char *stream, const struct output_view *v)
+{
+	char name[48];
+
+	add_part(object, stream, v->head, v->head_len, v);
+	if (v->omitted > 0) {
+		(void)snprintf(name, sizeof(name), "%s_tail", stream);
+		add_part(object, name, v->tail, v->tail_len, v);
+		(void)snprintf(name, sizeof(name), "%s_omitted_bytes", stream);
+		add_count(object, name, v->omitted);
+	}
+	add_named(object, stream, "_encoding",
+		  cJSON_CreateString(!v->utf8    ? "base64"
+				     : v->hidden ? "escaped"
+						 : "utf-8"));
+	(void)snprintf(name, sizeof(name), "%s_bytes", stream);
+	add_count(object, name, v->bytes);
+	add_named(object, stream, "_truncated", cJSON_CreateBool(v->omitted > 0));
+}
+
+static void
+add_streams(cJSON *object, struct call *c, const struct guest_g_exit *guest)
+{
+	struct output_view none = {.head = (const uint8_t *)"", .utf8 = true}, view = none;
+
+	if (c != NULL)
+		output_view(&c->out[0], guest == NULL ? 0 : guest->stdout_bytes,
+			    guest == NULL ? 0 : guest->stdout_dropped, &view);
+	add_stream(object, "stdout", &view);
+	view = none;
+	if (c != NULL)
+		output_view(&c->out[1], guest == NULL ? 0 : guest->stderr_bytes,
+			    guest == NULL ? 0 : guest->stderr_dropped, &view);
+	add_stream(object, "stderr", &view);
+}
+
+/* ---- the run ---- */
+
+static void
+add_message(cJSON *object, enum run_status status, const struct ipc_str *said)
+{
+	struct buf text;
+
+	buf_init(&text, MESSAGE_TEXT_MAX);
+	if (said->len > 0)
+		(void)text_append_visible(&text, (const uint8_t *)said->data, said->len);
+	else
+		(void)buf_printf(&text, "%s", run_status_advice(status));
+	(void)buf_append(&text, "", 1);
+	(void)cJSON_AddStringToObject(object, "message", (const char *)buf_data(&text));
+	buf_done(&text);
+}
+
+static void
+add_exit(cJSON *object, enum run_status status, const struct ipc_call_ended *ended,
+	 const struct guest_g_exit *guest)
+{
+	/* an exit code only where the program exited by itself */
+	bool exited = guest != NULL && guest->how == EXIT_EXITED && ended->signal == 0;
+	bool signaled = guest != NULL && ended->signal != 0;
+	const char *abbrev =
+		signaled && ended->signal < 65 ? sigabbrev_np((int)ended->signal) : NULL;
+	char name[32];
+
+	add_count_if(object, "exit_code", exited && status != RUN_timed_out, ended->exit_code);
+	add_count_if(object, "signal", signaled, ended->signal);
+	(void)snprintf(name, sizeof(name), "SIG%s", abbrev == NULL ? "" : abbrev);
+	if (abbrev != NULL)
+		(void)cJSON_AddStringToObject(object, "signal_name", name);
+	else
+		(void)cJSON_AddNullToObject(object, "signal_name");
+}
+
+static const char *
+start_name(const struct call *c, const struct guest_g_exit *guest)
+{
+	static const char *const names[] = {
+		[START_WARM] = "warm", [START_LIVE] = "live", [START_COLD] = "cold"};
+	uint32_t start;
+
+	if (c == NULL || c->grant.run_id[0] == '\0')
+		return NULL;
+	start = c->grant.start;
+	/* in a ready box the guest knows whether the waiting interpreter took it */
+	if (start != START_COLD && guest != NULL &&
+	    (guest->start == START_WARM || guest->start == START_LIVE))
+		start = guest->start;
+	return start < ARRAY_LEN(names) ? names[start] : NULL;
+}
+
+static void
+add_guest(cJSON *object, const struct guest_g_exit *guest)
+{
+	cJSON *item;
+
+	if (guest == NULL) {
+		(void)cJSON_AddNullToObject(object, "guest");
+		return;
+	}
+	item = cJSON_AddObjectToObject(object, "guest");
+	result_add_milli(item, "cpu_ms", guest->cpu_us);
+	add_count(item, "max_rss_bytes", guest->max_rss_bytes);
+}
+
+static void
+add_limits(cJSON *object, const struct call *c)
+{
+	cJSON *item;
+
+	if (c == NULL || c->grant.run_id[0] == '\0') {
+		(void)cJSON_AddNullToObject(object, "limits");
+		(void)cJSON_AddNullToObject(object, "run_id");
+		return;
+	}
+	item = cJSON_AddObjectToObject(object, "limits");
+	add_count(item, "timeout_ms", c->grant.timeout_ms);
+	add_count(item, "memory_bytes", c->grant.memory_bytes);
+	result_add_milli(item, "cpus", c->grant.cpus_milli);
+	add_count(item, "pids", c->grant.pids);
+	add_count(item, "workspace_bytes", c->grant.workspace_bytes);
+	add_count(item, "tmp_bytes", c->grant.tmp_bytes);
+	(void)cJSON_AddStringToObject(object, "run_id", c->grant.run_id);
+}
+
+struct cJSON *
+result_run(struct call *c, const struct ipc_call_ended *ended)
+{
+	enum run_status status =
+		ended->status < RUN_STATUS_COUNT ? (enum run_status)ended->status : RUN_internal;
+	struct guest_g_exit exit_figures, *guest = NULL;
+	cJSON *object = cJSON_CreateObject();
+	const char *start;
+
+	if (ended->guest.len > 0 &&
+	    guest_get_g_exit(ended->guest.data, ended->guest.len, &exit_figures) == 0)
+		guest = &exit_figures;
+	(void)cJSON_AddStringToObject(object, "status", run_status_name(status));
+	add_message(object, status, &ended->message);
+	add_exit(object, status, ended, guest);
+	add_streams(object, c, guest);
+	(void)cJSON_AddBoolToObject(object, "timed_out", status == RUN_timed_out);
+	add_milli_if(object, "duration_ms", ended->duration_us > 0, ended->duration_us);
+	add_count_if(object, "queue_ms", c != NULL && c->grant.run_id[0] != '\0',
+		     c == NULL ? 0 : c->grant.queue_ms);
+	start = start_name(c, guest);
+	if (start != NULL)
+		(void)cJSON_AddStringToObject(object, "start", start);
+	else
+		(void)cJSON_AddNullToObject(object, "start");
+	add_milli_if(object, "cpu_ms", (ended->have & FIG_CPU) != 0, ended->cpu_us);
+	add_count_if(object, "peak_memory_bytes", (ended->have & FIG_PEAK) != 0, ended->peak_bytes);
+	add_count_if(object, "baseline_bytes", (ended->have & FIG_CURRENT) != 0,
+		     ended->baseline_bytes);
+	add_guest(object, guest);
+	add_limits(object, c);
+	if (status == RUN_busy)
+		add_count(object, "retry_after_ms", ended->retry_ms);
+	return object;
+}
+
+void
+result_send_run(struct frontend *fe, const struct reply_to *to, struct call *c,
+		const struct ipc_call_ended *ended)
+{
+	bool known = ended->status < RUN_STATUS_COUNT;
+
+	result_send(fe, to, result_run(c, ended),
+		    !known || run_status_is_error((enum run_status)ended->status));
+}
+
+/* ---- the tool result around it ---- */
+
+void
+result_finish(struct cJSON *result, enum mcp_rev rev)
+{
+	cJSON *meta, *server;
+
+	if (rev != REV_2026_07_28)
+		return;
+	(void)cJSON_AddStringToObject(result, "resultType", "complete");
+	meta = cJSON_AddObjectToObject(result, "_meta");
+	server = cJSON_AddObjectToObject(meta, "io.modelcontextprotocol/serverInfo");
+	(void)cJSON_AddStringToObject(server, "name", "bailey");
+	(void)cJSON_AddStringToObject(server, "version", BAILEY_VERSION);
+}
+
+static cJSON *
+text_content(cJSON *result, const char *text)
+{
+	cJSON *content = cJSON_AddArrayToObject(result, "content");
+	cJSON *block = cJSON_CreateObject();
+
+	(void)cJSON_AddStringToObject(block, "type", "text");
+	(void)cJSON_AddStringToObject(block, "text", text);
+	(void)cJSON_AddItemToArray(content, block);
+	return content;
+}
+
+void
+result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured, bool is_error)
+{
+	cleanup_free char *text = cJSON_PrintUnformatted(structured);
+	cJSON *result = cJSON_CreateObject();
+
+	(void)text_content(result, text == NULL ? "" : text);
+	if (to->rev >= REV_2025_06_18)
+		(void)cJSON_AddItemToObject(result, "structuredContent", structured);
+	else
+		cJSON_Delete(structured);
+	(void)cJSON_AddBoolToObject(result, "isError", is_error);
+	result_finish(result, to->rev);
+	rpc_send_result(fe, to, result);
+}
+
+void
+result_send_refusal(struct frontend *fe, const struct reply_to *to, const char *why)
+{
+	cJSON *result = cJSON_CreateObject();
+
+	(void)text_content(result, why);
+	(void)cJSON_AddTrueToObject(result, "isError");
+	result_finish(result, to->rev);
+	rpc_send_result(fe, to, result);
+}

@@ -1,0 +1,351 @@
+/*
+ * frontend/upcalls.c - everything to and from the broker and the supervisor.
+ * Runs in: bailey-frontend.
+ * Input: rows of the broker (trusted more than we are, but its figures and frames come from
+ *        guests and engines) and of the supervisor (trusted).
+ * Owns: the two links.
+ *
+ * Nothing goes to the broker before the supervisor said configured. When the
+ * broker is lost, calls.c is told; the supervisor brings a new link as a peer
+ * message, which takes the old one's descriptor number.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend.h"
+
+/* All that calls may hold, framed, and room for small rows. */
+#define BROKER_QUEUE_MAX (CALLS_BYTES_MAX + 4u * 1024 * 1024)
+#define SUPERVISOR_QUEUE_MAX (64u * 1024)
+
+/* ---- from the broker ---- */
+
+static void
+frontend_on_call_granted(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct call *c = call_find(ctx, row->u.call_granted.call);
+
+	(void)l;
+	if (c != NULL) /* else it was given up meanwhile */
+		call_event(c, EV_GRANTED, &row->u.call_granted);
+}
+
+static void
+frontend_on_run_frame(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct call *c = call_find(ctx, row->u.run_frame.call);
+
+	(void)l;
+	if (c != NULL)
+		call_event(c, EV_FRAME, &row->u.run_frame);
+}
+
+static void
+frontend_on_call_ended(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct call *c = call_find(ctx, row->u.call_ended.call);
+
+	(void)l;
+	if (c != NULL)
+		call_event(c, EV_ENDED, &row->u.call_ended);
+}
+
+/* Every health row begins with the call's number. */
+static void
+frontend_on_health_row(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct call *c = call_find(ctx, row->u.health_end.call);
+	struct ipc_call_ended ended = {.status = RUN_ok};
+
+	(void)l;
+	if (c == NULL || c->kind != CALL_HEALTH)
+		return;
+	if (row->num == IPC_NUM_health_end)
+		call_event(c, EV_ENDED, &ended);
+	else
+		health_row(c->health, row);
+}
+
+static void
+on_broker_closed(void *ctx, struct link *l, int reason)
+{
+	struct frontend *fe = ctx;
+
+	log_warn("the broker is gone (%d)", reason);
+	link_free(l);
+	fe->broker = NULL;
+	calls_event_all(fe, EV_LINK_DOWN);
+}
+
+static const struct link_route broker_routes[] = {
+	{.num = IPC_NUM_call_granted, .handler = frontend_on_call_granted},
+	{.num = IPC_NUM_run_frame, .handler = frontend_on_run_frame},
+	{.num = IPC_NUM_call_ended, .handler = frontend_on_call_ended},
+	{.num = IPC_NUM_health_engine, .handler = frontend_on_health_row},
+	{.num = IPC_NUM_health_pool, .handler = frontend_on_health_row},
+	{.num = IPC_NUM_health_usage, .handler = frontend_on_health_row},
+	{.num = IPC_NUM_health_layers, .handler = frontend_on_health_row},
+	{.num = IPC_NUM_health_note, .handler = frontend_on_health_row},
+	{.num = IPC_NUM_health_end, .handler = frontend_on_health_row},
+};
+
+/* ---- from the supervisor ---- */
+
+static struct link_config broker_config = {
+	.self = IPC_FRONTEND,
+	.peer = IPC_BROKER,
+	.routes = broker_routes,
+	.n_routes = ARRAY_LEN(broker_routes),
+	.queue_max = BROKER_QUEUE_MAX,
+	.on_closed = on_broker_closed,
+};
+
+static void
+broker_up(struct frontend *fe)
+{
+	if (!upcalls_ready(fe))
+		return;
+	fe->warmed = false;
+	if (fe->warm_due)
+		upcalls_warm(fe);
+	calls_event_all(fe, EV_LINK_UP);
+}
+
+static void
+frontend_on_settings(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	/* limits are the broker's to apply; nothing of it is needed here */
+	(void)ctx;
+	(void)l;
+	(void)row;
+}
+
+static void
+frontend_on_configured(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct frontend *fe = ctx;
+
+	(void)l;
+	(void)row;
+	fe->configured = true;
+	broker_up(fe);
+}
+
+static void
+on_supervisor_fd(void *ctx, struct link *l, int fd)
+{
+	struct frontend *fe = ctx;
+
+	(void)l;
+	if (fe->peer_fd >= 0)
+		fatal("two descriptors with one message");
+	fe->peer_fd = fd;
+}
+
+static void
+frontend_on_peer(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct frontend *fe = ctx;
+	int fd = TAKE_FD(fe->peer_fd);
+
+	(void)l;
+	if (fd < 0 || row->u.peer.role != IPC_BROKER)
+		fatal("a peer message that names no broker link");
+	if (fe->broker != NULL) {
+		/* the new link came before the old one's end was read */
+		link_free(fe->broker);
+		fe->broker = NULL;
+		calls_event_all(fe, EV_LINK_DOWN);
+	}
+	if (fd_move(fd, FD_PEER) < 0)
+		fatal("cannot put the broker link in its place");
+	fe->broker = link_new(fe->base, FD_PEER, &broker_config);
+	if (fe->broker == NULL)
+		fatal("no memory for the broker link");
+	broker_up(fe);
+}
+
+static void
+frontend_on_stop(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct frontend *fe = ctx;
+
+	(void)l;
+	calls_answer_all(fe, RUN_cancelled);
+	frontend_leave(fe, 0, row->u.stop.grace_ms / 2);
+}
+
+static void
+on_supervisor_closed(void *ctx, struct link *l, int reason)
+{
+	struct frontend *fe = ctx;
+
+	(void)reason;
+	link_free(l);
+	fe->supervisor = NULL;
+	log_error("the supervisor is gone");
+	frontend_leave(fe, 1, 0);
+}
+
+static const struct link_route supervisor_routes[] = {
+	{.num = IPC_NUM_peer, .handler = frontend_on_peer},
+	{.num = IPC_NUM_stop, .handler = frontend_on_stop},
+	{.num = IPC_NUM_settings, .handler = frontend_on_settings},
+	{.num = IPC_NUM_configured, .handler = frontend_on_configured},
+};
+
+static struct link_config supervisor_config = {
+	.self = IPC_FRONTEND,
+	.peer = IPC_SUPERVISOR,
+	.routes = supervisor_routes,
+	.n_routes = ARRAY_LEN(supervisor_routes),
+	.queue_max = SUPERVISOR_QUEUE_MAX,
+	.on_closed = on_supervisor_closed,
+	.on_fd = on_supervisor_fd,
+};
+
+/* ---- to both ---- */
+
+int
+upcalls_open(struct frontend *fe, uint32_t layers)
+{
+	broker_config.ctx = fe;
+	supervisor_config.ctx = fe;
+	fe->supervisor = link_new(fe->base, FD_SUPERVISOR, &supervisor_config);
+	fe->broker = link_new(fe->base, FD_PEER, &broker_config);
+	if (fe->supervisor == NULL || fe->broker == NULL)
+		return -ENOMEM;
+	return link_send(fe->supervisor, IPC_ROW(ready, .version = IPC_VERSION, .layers = layers));
+}
+
+void
+upcalls_close(struct frontend *fe)
+{
+	if (fe->broker != NULL)
+		(void)link_flush(fe->broker); /* last words, as far as they go */
+	link_free(fe->broker);
+	link_free(fe->supervisor);
+	fe->broker = NULL;
+	fe->supervisor = NULL;
+}
+
+bool
+upcalls_ready(const struct frontend *fe)
+{
+	return fe->configured && fe->broker != NULL;
+}
+
+void
+upcalls_warm(struct frontend *fe)
+{
+	fe->warm_due = true;
+	if (upcalls_ready(fe) && !fe->warmed)
+		fe->warmed = link_send(fe->broker, IPC_ROW(warm_hint)) == 0;
+}
+
+int
+upcalls_submit(struct call *c)
+{
+	struct link *l = c->fe->broker;
+
+	if (l == NULL)
+		return -ENOTCONN;
+	if (c->kind == CALL_HEALTH)
+		return link_send(l, IPC_ROW(health_query, .call = c->no));
+	return link_send(l, IPC_ROW(call_submit, .call = c->no, .box_class = c->box_class,
+				    .profile = IPC_STR(c->ask.profile),
+				    .image = IPC_STR(c->ask.image), .timeout_ms = c->ask.timeout_ms,
+				    .memory_bytes = c->ask.memory_bytes,
+				    .cpus_milli = c->ask.cpus_milli, .flags = c->flags));
+}
+
+int
+upcalls_cancel(const struct call *c)
+{
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker, IPC_ROW(call_cancel, .call = c->no));
+}
+
+static int
+send_frame(const struct call *c, enum guest_type type, unsigned stream, const uint8_t *data,
+	   size_t len)
+{
+	struct ipc_bin bin = {.data = data, .len = len};
+
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker, IPC_ROW(call_frame, .call = c->no, .type = type,
+						.stream = stream, .data = bin));
+}
+
+static int
+send_spec(const struct call *c, struct buf *spec)
+{
+	int r = 0;
+
+	while (r == 0 && buf_len(spec) > GUEST_PAYLOAD_MAX) {
+		r = send_frame(c, GUEST_h_spec, 0, buf_data(spec), GUEST_PAYLOAD_MAX);
+		buf_consume(spec, GUEST_PAYLOAD_MAX);
+	}
+	return r < 0 ? r : send_frame(c, GUEST_h_run, 0, buf_data(spec), buf_len(spec));
+}
+
+int
+upcalls_run(struct call *c)
+{
+	struct guest_spec spec;
+	struct buf final;
+	int r;
+
+	/* what only the grant could tell goes into the specification now */
+	r = spec_decode(buf_data(&c->spec), buf_len(&c->spec), &spec);
+	if (r < 0)
+		return r;
+	spec.timeout_ms = c->grant.timeout_ms;
+	if (c->grant.start != START_WARM)
+		spec.flags |= SPEC_LIVE;
+	buf_init(&final, GUEST_SPEC_MAX);
+	r = spec_encode(&spec, &final);
+	spec_done(&spec);
+	buf_done(&c->spec);
+	if (r == 0)
+		r = send_spec(c, &final);
+	buf_done(&final);
+	return r < 0 ? r : upcalls_stdin(c);
+}
+
+int
+upcalls_stdin(struct call *c)
+{
+	int r = 0;
+
+	while (r == 0 && buf_len(&c->input) > 0 && c->input_sent < c->input_credit) {
+		size_t n = buf_len(&c->input);
+
+		if (n > GUEST_PAYLOAD_MAX)
+			n = GUEST_PAYLOAD_MAX;
+		if (n > c->input_credit - c->input_sent)
+			n = (size_t)(c->input_credit - c->input_sent);
+		r = send_frame(c, GUEST_h_stdin, STREAM_STDIN, buf_data(&c->input), n);
+		buf_consume(&c->input, n);
+		c->input_sent += n;
+	}
+	if (r == 0 && c->input_open && buf_len(&c->input) == 0) {
+		c->input_open = false;
+		buf_done(&c->input);
+		r = send_frame(c, GUEST_h_stdin_eof, STREAM_STDIN, NULL, 0);
+	}
+	return r;
+}
+
+int
+upcalls_credit(const struct call *c, unsigned stream, uint64_t limit)
+{
+	struct guest_h_credit credit = {.limit = limit};
+	uint8_t payload[8];
+
+	guest_put_h_credit(&credit, payload);
+	return send_frame(c, GUEST_h_credit, stream, payload, sizeof(payload));
+}
