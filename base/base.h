@@ -16,8 +16,8 @@
 
 /* ---- fixed descriptors of every host process (DESIGN: fixed fds) ---- */
 enum base_fd {
-	FD_IN = 0,         /* frontend: client; others /dev/null */
-	FD_OUT = 1,        /* frontend: client; others /dev/null */
+	FD_IN = 0,  /* frontend: client; others /dev/null */
+	FD_OUT = 1, /* frontend: client; others /dev/null */
 	FD_LOG = 2,
 	FD_SUPERVISOR = 3, /* this process' end of its supervisor link */
 	FD_PEER = 4,       /* frontend, reaper: broker link; broker: reaper link */
@@ -26,28 +26,28 @@ enum base_fd {
 };
 
 /* ---- cleanup: locals are initialised at declaration, handed over by TAKE ---- */
-void cleanup_freep(void *p);     /* p is T**; frees *p */
-void cleanup_closep(int *fd);    /* closes *fd when >= 0 */
+void cleanup_freep(void *p);  /* p is T**; frees *p */
+void cleanup_closep(int *fd); /* closes *fd when >= 0 */
 #define cleanup_free __attribute__((cleanup(cleanup_freep)))
 #define cleanup_close __attribute__((cleanup(cleanup_closep)))
-#define TAKE(p)                                                                                    \
-	({                                                                                         \
-		__typeof__(p) take_tmp_ = (p);                                                     \
-		(p) = NULL;                                                                        \
-		take_tmp_;                                                                         \
+#define TAKE(p)                                \
+	({                                     \
+		__typeof__(p) take_tmp_ = (p); \
+		(p) = NULL;                    \
+		take_tmp_;                     \
 	})
-#define TAKE_FD(fd)                                                                                \
-	({                                                                                         \
-		int take_fd_ = (fd);                                                               \
-		(fd) = -1;                                                                         \
-		take_fd_;                                                                          \
+#define TAKE_FD(fd)                  \
+	({                           \
+		int take_fd_ = (fd); \
+		(fd) = -1;           \
+		take_fd_;            \
 	})
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 /* ---- log.c: one line per event on fd 2 by write(2); vsnprintf only ----
- * Line: "<prio>name[pid]: text". Text is cut at 1000 bytes, control bytes of
- * arguments are the caller's duty: pass peer text through log_escape. */
+ * Line: "<prio>name[pid]: text"; %m is the error text of errno, which is kept. Text is cut at 1000
+ * bytes, control bytes of arguments are the caller's duty: pass peer text through log_escape. */
 enum log_level { LOG_L_ERROR, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
 void log_init(const char *process_name, enum log_level max_level);
 void log_at(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -100,7 +100,7 @@ bool utf8_valid(const char *s, size_t n);
 size_t utf8_step(const char *s, size_t n);
 void hex_encode(char *out /* 2n+1 */, const uint8_t *in, size_t n);
 int hex_decode(uint8_t *out, size_t n, const char *hex, size_t hex_len);
-bool mem_equal_ct(const void *a, const void *b, size_t n); /* constant time */
+bool mem_equal_ct(const void *a, const void *b, size_t n);      /* constant time */
 int str_copy(char *dst, size_t cap, const char *src, size_t n); /* -ENAMETOOLONG, -EINVAL on NUL */
 /* RFC 4648 base64 with padding, appended to b. */
 int base64_append(struct buf *b, const uint8_t *in, size_t n);
@@ -108,11 +108,11 @@ int base64_append(struct buf *b, const uint8_t *in, size_t n);
 /* ---- fd.c ---- */
 int fd_set_nonblock(int fd);
 int fd_set_cloexec(int fd, bool on);
-int fd_move(int fd, int to);               /* dup3 without CLOEXEC, closes fd; to on success */
-int fd_close_from(int first);              /* close_range(first, ~0U) */
+int fd_move(int fd, int to);  /* dup3 without CLOEXEC, closes fd; to on success */
+int fd_close_from(int first); /* close_range(first, ~0U) */
 int fd_write_all(int fd, const void *p, size_t n); /* blocking descriptors only */
 int fd_read_file(int dirfd, const char *path, char *out, size_t cap, size_t *ret_len);
-int fd_seqpacket_pair(int fds[2]);         /* SOCK_SEQPACKET|CLOEXEC|NONBLOCK, buffers raised */
+int fd_seqpacket_pair(int fds[2]); /* SOCK_SEQPACKET|CLOEXEC|NONBLOCK, buffers raised */
 
 /* ---- exe.c: our own files, found from /proc/self/exe, never from PATH ---- */
 /* A program of ours: beside this executable, else in ../libexec/bailey/. -ENOENT. */

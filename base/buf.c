@@ -64,7 +64,7 @@ buf_grow(struct buf *b, size_t need)
 	data = malloc(cap);
 	if (data == NULL)
 		return -ENOMEM;
-	if (live > 0)
+	if (b->data != NULL)
 		memcpy(data, b->data + b->off, live);
 	free(b->data);
 	b->data = data;

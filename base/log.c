@@ -48,6 +48,7 @@ static void
 log_line(enum log_level level, const char *fmt, va_list args)
 {
 	char line[LOG_TEXT_MAX + 80];
+	int error = errno; /* %m of the caller's format */
 	int head;
 	int text;
 	size_t len;
@@ -57,6 +58,7 @@ log_line(enum log_level level, const char *fmt, va_list args)
 	if (head < 0)
 		return;
 	len = (size_t)head;
+	errno = error;
 	text = vsnprintf(line + len, LOG_TEXT_MAX + 1, fmt, args);
 	if (text < 0)
 		return;

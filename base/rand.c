@@ -5,7 +5,6 @@
  * Owns: nothing.
  */
 #include <errno.h>
-#include <string.h>
 #include <sys/random.h>
 
 #include "base.h"
@@ -21,7 +20,7 @@ random_bytes(void *p, size_t n)
 		if (got == -1) {
 			if (errno == EINTR)
 				continue;
-			fatal("no random bytes: %s", strerror(errno));
+			fatal("no random bytes: %m");
 		}
 		at += got;
 		n -= (size_t)got;

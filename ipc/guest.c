@@ -16,7 +16,7 @@
 
 static const struct guest_row guest_rows[] = {
 #define GUEST_FRAME(name, num, dir, min, max, seq, reader) \
-	[num] = {GUEST_##name, #name, dir, min, max, seq, GUEST_READ_##reader},
+	[num] = {#name, GUEST_##name, dir, GUEST_READ_##reader, min, max, seq},
 #define GUEST_FIELD(name, type, field, bytes)
 #define GUEST_END(name)
 #include "guest.def"
@@ -85,15 +85,16 @@ get_raw(const uint8_t **at, uint8_t *out, size_t n)
 #define SIZE_u32(bytes) 4u
 #define SIZE_u64(bytes) 8u
 #define SIZE_raw(bytes) (bytes)
-enum { /* payload bytes of the fields of each row */
-#define GUEST_FRAME(name, num, dir, min, max, seq, reader) FIXED_##name = 0u
-#define GUEST_FIELD(name, type, field, bytes) +SIZE_##type(bytes)
-#define GUEST_END(name) ,
+/* sizeof(struct fixed_x): payload bytes of the fields of row x */
+#define GUEST_FRAME(name, num, dir, min, max, seq, reader) struct fixed_##name {
+#define GUEST_FIELD(name, type, field, bytes) uint8_t field[SIZE_##type(bytes)];
+#define GUEST_END(name) \
+	}               \
+	;
 #include "guest.def"
 #undef GUEST_FRAME
 #undef GUEST_FIELD
 #undef GUEST_END
-};
 
 #define GET_u32(field, bytes) value.field = (uint32_t)get_le(&in, 4)
 #define GET_u64(field, bytes) value.field = get_le(&in, 8)
@@ -102,7 +103,7 @@ enum { /* payload bytes of the fields of each row */
 	int guest_get_##name(const uint8_t *in, size_t len, struct guest_##name *ret) \
 	{                                                                             \
 		struct guest_##name value = {0};                                      \
-		if (len != (size_t)FIXED_##name)                                      \
+		if (len != sizeof(struct fixed_##name))                               \
 			return -EBADMSG;
 #define GUEST_FIELD(name, type, field, bytes) GET_##type(field, bytes);
 #define GUEST_END(name) \

@@ -10,10 +10,10 @@
 #define GUEST_CRC_LEN 4u
 #define GUEST_PAYLOAD_MAX 32768u
 #define GUEST_FRAME_MAX (GUEST_HEADER_LEN + GUEST_PAYLOAD_MAX + GUEST_CRC_LEN)
-#define GUEST_WINDOW 262144u           /* initial credit of every stream, bytes */
-#define GUEST_HEAD_MAX (1024u * 1024u) /* a stream's first bytes that are sent */
-#define GUEST_TAIL_MAX 8192u           /* and its last ones when more was written */
-#define GUEST_SPEC_MAX (2u * 1024 * 1024)
+#define GUEST_WINDOW 262144u    /* initial credit of every stream, bytes */
+#define GUEST_HEAD_MAX 1048576u /* a stream's first bytes that are sent */
+#define GUEST_TAIL_MAX 8192u    /* and its last ones when more was written */
+#define GUEST_SPEC_MAX 2097152u
 
 enum guest_stream_no { STREAM_STDIN = 0, STREAM_STDOUT = 1, STREAM_STDERR = 2 };
 enum exit_how { EXIT_EXITED = 1, EXIT_SIGNALED = 2, EXIT_NOT_STARTED = 3 };
@@ -43,12 +43,12 @@ enum guest_type {
 #define GUEST_DECL_u32(field, bytes) uint32_t field
 #define GUEST_DECL_u64(field, bytes) uint64_t field
 #define GUEST_DECL_raw(field, bytes) uint8_t field[bytes]
-#define GUEST_FRAME(name, num, dir, min, max, seq, reader)                                         \
-	struct guest_##name {                                                                      \
+#define GUEST_FRAME(name, num, dir, min, max, seq, reader) \
+	struct guest_##name {                              \
 		char unused_;
 #define GUEST_FIELD(name, type, field, bytes) GUEST_DECL_##type(field, bytes);
-#define GUEST_END(name)                                                                            \
-	}                                                                                          \
+#define GUEST_END(name) \
+	}               \
 	;
 #include "guest.def"
 #undef GUEST_FRAME
@@ -58,8 +58,8 @@ enum guest_type {
 /* void guest_put_g_exit(const struct guest_g_exit *in, uint8_t *out) writes the fixed payload;
  * int guest_get_g_exit(const uint8_t *in, size_t len, struct guest_g_exit *ret): -EBADMSG unless
  * len is exact. Rows without fields have neither use. */
-#define GUEST_FRAME(name, num, dir, min, max, seq, reader)                                         \
-	void guest_put_##name(const struct guest_##name *in, uint8_t *out);                        \
+#define GUEST_FRAME(name, num, dir, min, max, seq, reader)                  \
+	void guest_put_##name(const struct guest_##name *in, uint8_t *out); \
 	int guest_get_##name(const uint8_t *in, size_t len, struct guest_##name *ret);
 #define GUEST_FIELD(name, type, field, bytes)
 #define GUEST_END(name)
@@ -69,12 +69,12 @@ enum guest_type {
 #undef GUEST_END
 
 struct guest_row {
-	enum guest_type type;
 	const char *name;
+	enum guest_type type;
 	enum guest_dir dir;
+	enum guest_reader reader;
 	uint32_t min, max;
 	bool sequenced;
-	enum guest_reader reader;
 };
 const struct guest_row *guest_row(uint32_t type); /* NULL when unknown */
 
@@ -111,15 +111,15 @@ enum spec_flag {
 #define SPEC_ARGS_MAX 1024u
 #define SPEC_ENV_MAX 512u
 #define SPEC_ITEM_MAX 131071u /* one argument or one NAME=value, bytes (execve's own limit) */
-#define SPEC_CODE_MAX (1024u * 1024u)
+#define SPEC_CODE_MAX 1048576u
 #define SPEC_CWD_MAX 4095u
 #define SPEC_FIELDS 8u /* elements of its array */
 struct guest_spec {
-	uint32_t kind;       /* enum run_kind: code is main.py, main.mjs, main.sh, or bash -c's text */
-	uint32_t flags;      /* enum spec_flag */
-	uint32_t timeout_ms; /* from the first instruction */
+	uint32_t kind;  /* enum run_kind: code is main.py, main.mjs, main.sh, or bash -c's text */
+	uint32_t flags; /* enum spec_flag */
+	uint32_t timeout_ms;   /* from the first instruction */
 	uint64_t output_limit; /* 0 none: the run ends when it wrote more, both streams together */
-	struct ipc_str cwd;  /* "" = /workspace */
+	struct ipc_str cwd;    /* "" = /workspace */
 	struct ipc_bin code;
 	uint32_t n_args, n_env;
 	struct ipc_str *args; /* arrays owned by whoever filled the struct */

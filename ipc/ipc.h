@@ -2,8 +2,8 @@
  * ipc/ipc.h - host messages (messages.def), guest frames (guest.def), links.
  *
  * Two codecs share the msgpack subset in wire.c: host rows (codec.c) and the
- * run specification (spec.c). guest.c holds guest frames. What guest/ links is wire.c, spec.c, guest.c,
- * crc32c.c and status.c; codec.c, pack.c, link.c and fdpass.c are the host's.
+ * run specification (spec.c). guest.c holds guest frames. What guest/ links is wire.c, spec.c,
+ * guest.c, crc32c.c and status.c; codec.c, pack.c, link.c and fdpass.c are the host's.
  */
 #ifndef BAILEY_IPC_H
 #define BAILEY_IPC_H
@@ -40,18 +40,18 @@ enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 
 enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };
 enum account_phase { ACCOUNT_BASELINE = 1, ACCOUNT_FINAL = 2 };
 enum end_cause { /* who ended a box or run */
-	CAUSE_NONE = 0,
-	CAUSE_DONE,        /* its run ended */
-	CAUSE_CANCEL,      /* the caller withdrew */
-	CAUSE_OWNER_GONE,  /* the frontend's link closed */
-	CAUSE_DEADLINE,    /* the reaper's clock */
-	CAUSE_LIFETIME,
-	CAUSE_BAD_FRAME,   /* the guest broke the stream rules */
-	CAUSE_SILENT,      /* no pong */
-	CAUSE_BROKER_GONE,
-	CAUSE_UNUSED,      /* pool shrinks or the tree stops */
-	CAUSE_START,       /* create, check or start failed */
-	CAUSE_DIED,        /* the container ended by itself */
+		 CAUSE_NONE = 0,
+		 CAUSE_DONE,       /* its run ended */
+		 CAUSE_CANCEL,     /* the caller withdrew */
+		 CAUSE_OWNER_GONE, /* the frontend's link closed */
+		 CAUSE_DEADLINE,   /* the reaper's clock */
+		 CAUSE_LIFETIME,
+		 CAUSE_BAD_FRAME, /* the guest broke the stream rules */
+		 CAUSE_SILENT,    /* no pong */
+		 CAUSE_BROKER_GONE,
+		 CAUSE_UNUSED, /* pool shrinks or the tree stops */
+		 CAUSE_START,  /* create, check or start failed */
+		 CAUSE_DIED,   /* the container ended by itself */
 };
 
 enum run_status {
@@ -60,7 +60,7 @@ enum run_status {
 #undef STATUS
 	RUN_STATUS_COUNT
 };
-const char *run_status_name(enum run_status s);   /* "ok", "nonzero", … */
+const char *run_status_name(enum run_status s); /* "ok", "nonzero", … */
 bool run_status_is_error(enum run_status s);
 const char *run_status_advice(enum run_status s); /* "" where none */
 
@@ -90,12 +90,12 @@ enum ipc_num {
 #undef IPC_END
 };
 /* struct ipc_call_submit { uint64_t call; … }; a message without fields has a filler byte */
-#define IPC_MSG(name, num, from, to, max)                                                          \
-	struct ipc_##name {                                                                        \
+#define IPC_MSG(name, num, from, to, max) \
+	struct ipc_##name {               \
 		char unused_;
 #define IPC_FIELD(name, type, field, max) IPC_TYPE_##type field;
-#define IPC_END(name)                                                                              \
-	}                                                                                          \
+#define IPC_END(name) \
+	}             \
 	;
 #include "messages.def"
 #undef IPC_MSG
@@ -115,7 +115,7 @@ struct ipc_row {
 	} u;
 };
 /* IPC_ROW(call_cancel, .call = 7) builds a row that lives to the end of the enclosing block. */
-#define IPC_ROW(name, ...)                                                                         \
+#define IPC_ROW(name, ...) \
 	(&(struct ipc_row){.num = IPC_NUM_##name, .u.name = {.unused_ = 0, ##__VA_ARGS__}})
 
 /* ---- codec.c ---- */
@@ -162,7 +162,8 @@ void link_free(struct link *l); /* NULL ok; no callback; safe inside a handler o
 /* Sends now or queues. 0, or -errno; past queue_max the link closes (on_closed later) and
  * -ENOBUFS returns. Rows are encoded at once: views may die afterwards. */
 int link_send(struct link *l, const struct ipc_row *row);
-int link_send_fd(struct link *l, const struct ipc_row *row, int fd); /* supervisor; fd stays the caller's */
+int link_send_fd(struct link *l, const struct ipc_row *row,
+		 int fd);                                /* supervisor; fd stays the caller's */
 void link_set_state(struct link *l, uint32_t state_bit); /* for route rows; starts as 1 */
 size_t link_queued(const struct link *l);
 int link_fd(const struct link *l);

@@ -82,8 +82,8 @@ link_end(struct link *l, int reason)
 {
 	if (l->ended)
 		return;
-	log_debug("link to %s ends: %s", ipc_role_name(l->config->peer),
-		  reason == 0 ? "closed by the peer" : strerror(-reason));
+	errno = reason == 0 ? ESHUTDOWN : -reason;
+	log_debug("link to %s ends: %m", ipc_role_name(l->config->peer));
 	l->ended = true;
 	l->reason = reason;
 	(void)event_del(l->ev_read);
@@ -158,7 +158,7 @@ link_dispatch(struct link *l, size_t len, int *fd)
 		return false;
 	}
 	enter(l);
-	if (*fd >= 0)
+	if (c->on_fd != NULL && *fd >= 0)
 		c->on_fd(c->ctx, l, TAKE_FD(*fd));
 	if (!l->freed && !l->ended)
 		route->handler(c->ctx, l, &row);

@@ -63,7 +63,7 @@ wire_put_bin(struct wire_writer *w, const uint8_t *s, size_t n)
 }
 
 /* Longest head of one item: tag and 32-bit length, or tag and 64-bit number. */
-#define ITEM_HEAD 9u
+#define ITEM_HEAD ((size_t)9)
 
 /* An upper bound of the encoding; the parts are at their maxima at most, so
  * the sum cannot wrap. */

@@ -15,8 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static unsigned int points;
 static int failures;

@@ -10,8 +10,7 @@
 
 static uint64_t now_ms = 1000;
 
-uint64_t
-__wrap_clock_now_ms(void);
+uint64_t __wrap_clock_now_ms(void);
 
 uint64_t
 __wrap_clock_now_ms(void)
@@ -88,6 +87,26 @@ test_log_cuts_at_1000_bytes(void **state)
 	assert_non_null(line);
 	assert_int_equal(strlen(line + 2), 1001);
 	assert_int_equal(line[2 + 1000], '\n');
+}
+
+static void
+log_errno(void)
+{
+	errno = ENOENT;
+	log_error("a: %m");
+	log_error("b: %m"); /* the line before kept it */
+}
+
+static void
+test_log_error_text(void **state)
+{
+	const char *lines;
+
+	(void)state;
+	log_init("t", LOG_L_INFO);
+	lines = log_of(log_errno);
+	assert_non_null(strstr(lines, "a: No such file or directory\n"));
+	assert_non_null(strstr(lines, "b: No such file or directory\n"));
 }
 
 static void
@@ -184,6 +203,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_log_levels_and_form),
 		cmocka_unit_test(test_log_cuts_at_1000_bytes),
+		cmocka_unit_test(test_log_error_text),
 		cmocka_unit_test(test_log_keeps_errno),
 		cmocka_unit_test(test_log_escape),
 		cmocka_unit_test(test_log_allowed_by_window),
