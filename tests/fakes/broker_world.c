@@ -62,8 +62,8 @@ reaper_kills(uint64_t box, uint32_t cause)
 			fake_event(box, ENGINE_EV_DESTROY);
 	}
 	if (w->reaper.remove && !(c && c->removed))
-		reaper_says(IPC_ROW(order_remove, .box = box,
-				    .container = IPC_STR(c ? c->id : ""), .name = IPC_STR("")));
+		reaper_says(IPC_ROW(order_remove, .box = box, .container = IPC_STR(c ? c->id : ""),
+				    .name = IPC_STR("")));
 }
 
 static void
@@ -86,8 +86,8 @@ on_reaper_row(void *ctx, struct link *l, const struct ipc_row *row)
 	} else if (row->num == IPC_NUM_watch_account && r->figures) {
 		struct ipc_row f = {.num = IPC_NUM_watch_figures};
 
-		f.u.watch_figures = row->u.watch_account.phase == ACCOUNT_BASELINE ? r->baseline
-										   : r->final;
+		f.u.watch_figures =
+			row->u.watch_account.phase == ACCOUNT_BASELINE ? r->baseline : r->final;
 		f.u.watch_figures.box = row->u.watch_account.box;
 		f.u.watch_figures.phase = row->u.watch_account.phase;
 		reaper_says(&f);
@@ -395,7 +395,7 @@ is_warm(void *arg)
 {
 	const struct warm *x = arg;
 
-	return pool_of(&w->b, profile_find("", 0), x->c)->n_ready == x->n;
+	return pool_of(&w->b, profile_find("", 0), x->c)->n_ready >= x->n;
 }
 
 void
@@ -430,15 +430,20 @@ world_setup(void **state)
 					  .image = "bailey/sandbox:slim"};
 	w->b.memory_max_bytes = UINT64_C(48) << 30;
 	w->b.engine = engine_new(w->base, &w->b.engine_config);
-	w->reaper = (struct scripted_reaper){
-		.intend = true, .held = true, .figures = true,
-		.kill = true, .remove = true, .autoremove = true};
-	w->reaper.baseline = (struct ipc_watch_figures){
-		.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS, .cpu_us = 1000,
-		.current_bytes = 4096};
-	w->reaper.final = (struct ipc_watch_figures){
-		.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS, .cpu_us = 3500,
-		.peak_bytes = 8192};
+	w->reaper = (struct scripted_reaper){.intend = true,
+					     .held = true,
+					     .figures = true,
+					     .kill = true,
+					     .remove = true,
+					     .autoremove = true};
+	w->reaper.baseline =
+		(struct ipc_watch_figures){.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
+					   .cpu_us = 1000,
+					   .current_bytes = 4096};
+	w->reaper.final =
+		(struct ipc_watch_figures){.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS,
+					   .cpu_us = 3500,
+					   .peak_bytes = 8192};
 	reaper_connect();
 	return 0;
 }

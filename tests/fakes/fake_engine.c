@@ -141,10 +141,16 @@ fake_reset(struct event_base *base)
 					 .uid = 10001,
 					 .result = {.how = EXIT_EXITED, .start = START_WARM}};
 	(void)snprintf(fake.image_id, sizeof(fake.image_id), "sha256:%064d", 1);
-	fake.info = (struct engine_info){.name = "fake", .version = "1", .api = "1.41",
-					 .cgroup = 1, .seccomp = true, .pids = true,
-					 .memory_limit = true, .swap_limit = true,
-					 .cpu_cfs = true, .cpus = 2};
+	fake.info = (struct engine_info){.name = "fake",
+					 .version = "1",
+					 .api = "1.41",
+					 .cgroup = 1,
+					 .seccomp = true,
+					 .pids = true,
+					 .memory_limit = true,
+					 .swap_limit = true,
+					 .cpu_cfs = true,
+					 .cpus = 2};
 }
 
 static struct fake_container *
@@ -266,7 +272,8 @@ engine_create(struct engine *e, const struct box_spec *spec, void *ctx, uint64_t
 	if (a->result.err || fake.n_boxes == ARRAY_LEN(fake.box))
 		return;
 	c = &fake.box[fake.n_boxes++];
-	*c = (struct fake_container){.used = true, .spec = *spec,
+	*c = (struct fake_container){.used = true,
+				     .spec = *spec,
 				     .memory_bytes = spec->memory_bytes,
 				     .cpus_milli = spec->cpus_milli};
 	(void)snprintf(c->id, sizeof(c->id), "%064zu", fake.n_boxes);
@@ -283,8 +290,8 @@ give_check(struct answer *a)
 }
 
 void
-engine_check(struct engine *e, const char *id, const struct box_spec *spec, void *ctx,
-	     uint64_t tag, void (*done)(void *, uint64_t, const struct engine_result *, uint32_t))
+engine_check(struct engine *e, const char *id, const struct box_spec *spec, void *ctx, uint64_t tag,
+	     void (*done)(void *, uint64_t, const struct engine_result *, uint32_t))
 {
 	struct answer *a = ask(OP_CHECK, ctx, tag, give_check);
 	struct fake_container *c = by_id(id);
@@ -319,8 +326,8 @@ guest_greets(struct attach *at)
 	fake_guest_frame(box, GUEST_g_hello, 0, 0, 0, payload, 16);
 	if (at->box_class == BOX_SHELL || !fake.guest.ready || fake_box(box)->attach != at)
 		return;
-	r.box_class = fake.guest.ready_class == BOX_CLASSES ? at->box_class
-							    : fake.guest.ready_class;
+	r.box_class =
+		fake.guest.ready_class == BOX_CLASSES ? at->box_class : fake.guest.ready_class;
 	guest_put_g_ready(&r, payload);
 	fake_guest_frame(box, GUEST_g_ready, 0, 0, 0, payload, 4);
 }
@@ -464,8 +471,8 @@ engine_attach(struct engine *e, const char *id, const struct attach_handler *h, 
 		fputs("attach to nothing\n", stderr);
 		abort();
 	}
-	*at = (struct attach){.handler = *h, .ctx = ctx, .tag = tag,
-			      .index = (size_t)(c - fake.box)};
+	*at = (struct attach){
+		.handler = *h, .ctx = ctx, .tag = tag, .index = (size_t)(c - fake.box)};
 	buf_init(&at->in, (size_t)4 << 20);
 	c->attach = at;
 	a->index = at->index;
@@ -567,8 +574,7 @@ fake_guest_frame(uint64_t box, enum guest_type type, uint8_t stream, uint32_t ru
 {
 	static uint8_t out[GUEST_FRAME_MAX];
 
-	fake_guest_bytes(box, 1, out,
-			 guest_frame_write(out, type, stream, run, seq, payload, len));
+	fake_guest_bytes(box, 1, out, guest_frame_write(out, type, stream, run, seq, payload, len));
 }
 
 uint64_t

@@ -329,8 +329,8 @@ test_bad_frame_costs_the_box(void **state)
 	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
 	assert_int_equal(w->reaper.last_cause, CAUSE_BAD_FRAME);
 	world_settle();
-	assert_int_equal(fake.live_now, w->b.pools[0][BOX_SHELL].n_ready +
-						w->b.pools[0][BOX_PYTHON].n_ready);
+	assert_int_equal(fake.live_now,
+			 w->b.pools[0][BOX_SHELL].n_ready + w->b.pools[0][BOX_PYTHON].n_ready);
 }
 
 static void

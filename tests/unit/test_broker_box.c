@@ -1,0 +1,151 @@
+/* box.def: every cell, and that no sequence of events leaves the table. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static void
+test_every_cell_is_named_and_leads_somewhere(void **state)
+{
+	size_t cells = 0;
+
+	(void)state;
+	for (int ev = 0; ev < BOX_EVENTS; ev++) {
+		for (int s = 0; s < BOX_STATES; s++) {
+			enum box_state next = BOX_STATES;
+			const char *action = box_cell((enum box_state)s, (enum box_event)ev, &next);
+
+			assert_true(action[0] != '\0');
+			assert_true(next < BOX_STATES);
+			assert_string_not_equal(box_state_name(next), "?");
+			/* Nothing comes back from the dead, nor from its end to life. */
+			if (s == BOX_GONE)
+				assert_int_equal(next, BOX_GONE);
+			if (s == BOX_ENDING || s == BOX_REMOVING)
+				assert_true(next >= BOX_ENDING);
+			if (strcmp(action, "none") == 0 || strcmp(action, "stray") == 0)
+				assert_int_equal(next, s);
+			cells++;
+		}
+		assert_string_not_equal(box_event_name((enum box_event)ev), "?");
+	}
+	assert_int_equal(cells, (size_t)BOX_EVENTS * BOX_STATES);
+	assert_string_equal(box_state_name(BOX_STATES), "?");
+	assert_string_equal(box_event_name(BOX_EVENTS), "?");
+}
+
+/* Whatever state a box is in, wanting it ended or its stream closing ends it. */
+static void
+test_every_live_state_has_its_end(void **state)
+{
+	(void)state;
+	for (int s = BOX_ASKED; s < BOX_ENDING; s++) {
+		enum box_state next;
+
+		(void)box_cell((enum box_state)s, ON_END, &next);
+		assert_true(next >= BOX_ENDING);
+		(void)box_cell((enum box_state)s, ON_KILLED, &next);
+		assert_true(next >= BOX_ENDING);
+		if (s >= BOX_CHECKED) {
+			(void)box_cell((enum box_state)s, ON_CLOSED, &next);
+			assert_true(next >= BOX_ENDING);
+		}
+	}
+}
+
+static struct box *
+bring_to(enum box_state want, struct client *c)
+{
+	static const enum fake_op hold[BOX_STATES] = {[BOX_INTENDED] = OP_CREATE,
+						      [BOX_CREATED] = OP_CHECK,
+						      [BOX_CHECKED] = OP_ATTACH,
+						      [BOX_ATTACHED] = OP_START};
+
+	w->reaper.intend = want != BOX_ASKED;
+	if (hold[want])
+		fake.hold[hold[want]] = true;
+	fake.guest.hello = want != BOX_STARTED;
+	fake.guest.exit = false;
+	c->auto_run = want == BOX_RUNNING;
+	w->reaper.kill = want != BOX_ENDING;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	if (want == BOX_READY || want == BOX_WARM) {
+		w->b.settings.flags &= ~(uint32_t)SETTINGS_NO_POOL;
+		fake.guest.ready = want == BOX_WARM;
+		w->b.refill_after_ms = 0;
+		pool_of(&w->b, profile_find("", 0), BOX_PYTHON)->target = 1;
+		probe_need(&w->b);
+	} else {
+		(void)submit(c, BOX_PYTHON);
+	}
+	world_settle();
+	if (want == BOX_ENDING || want == BOX_REMOVING) {
+		fake.hold[OP_REMOVE] = true;
+		w->reaper.autoremove = false;
+		box_end(box_in(BOX_GRANTED), CAUSE_UNUSED);
+		world_settle();
+		if (want == BOX_REMOVING && box_in(BOX_ENDING))
+			box_event(box_in(BOX_ENDING), ON_REMOVE);
+	}
+	return box_in(want);
+}
+
+/* Drives a real box into each state and fires each event at it: the table's word
+ * holds, nothing crashes, and in the end nothing is left. */
+static void
+test_walk_all_cells(void **state)
+{
+	/* Most of these events are faults and say so: not in the test's output. */
+	int err = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	assert_true(err >= 0 && null >= 0 && dup2(null, STDERR_FILENO) >= 0);
+	for (int s = BOX_ASKED; s < BOX_GONE; s++) {
+		for (int ev = 0; ev < BOX_EVENTS; ev++) {
+			enum box_state next;
+			struct client *c;
+			struct box *x;
+			uint64_t id;
+
+			assert_int_equal(world_setup(state), 0);
+			c = world_client(0, OWNER_TREE, 1);
+			x = bring_to((enum box_state)s, c);
+			assert_non_null(x);
+			id = x->id;
+			(void)box_cell((enum box_state)s, (enum box_event)ev, &next);
+			x->why = (struct engine_result){-EIO, 500, "scripted"};
+			box_event(x, (enum box_event)ev);
+			if (next == BOX_GONE)
+				assert_null(box_find(&w->b, id));
+			else if (next >= BOX_ENDING)
+				assert_true(x->state >= BOX_ENDING);
+			for (int op = 0; op < OPS; op++)
+				fake_release((enum fake_op)op);
+			world_settle();
+			w->reaper.kill = w->reaper.remove = true;
+			world_hang_up(c);
+			w->b.settings.flags |= SETTINGS_NO_POOL;
+			world_settle();
+			pool_drain(&w->b);
+			x = box_find(&w->b, id);
+			if (x && x->state < BOX_ENDING)
+				box_end(x, CAUSE_UNUSED);
+			world_settle();
+			assert_int_equal(idmap_count(w->b.runs), 0);
+			assert_int_equal(world_teardown(state), 0);
+		}
+	}
+	assert_true(dup2(err, STDERR_FILENO) >= 0);
+	(void)close(err);
+	(void)close(null);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_cell_is_named_and_leads_somewhere),
+		cmocka_unit_test(test_every_live_state_has_its_end),
+		cmocka_unit_test(test_walk_all_cells),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

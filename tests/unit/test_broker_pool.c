@@ -1,0 +1,361 @@
+/* The pool: what is warmed when, and that no box is ever handed out twice. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static struct pool *
+pool(enum box_class c)
+{
+	return pool_of(&w->b, profile_find("", 0), c);
+}
+
+static void
+test_asleep_until_the_first_hint(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	world_later(2000);
+	assert_int_equal(fake.calls[OP_PROBE] + fake.calls[OP_CREATE], 0);
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	assert_int_equal(pool(BOX_NODE)->target, 0);
+	assert_int_equal(w->b.memory_bytes, (uint64_t)3 * 512 << 20);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_account], 3); /* baselines */
+}
+
+static void
+test_node_after_its_first_use(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	assert_true(ended(c, submit(c, BOX_NODE)));
+	wait_warm(BOX_NODE, 1);
+	assert_int_equal(pool(BOX_NODE)->target, 1);
+}
+
+static void
+test_refill_is_one_at_a_time(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	fake.hold[OP_CREATE] = true;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	world_later(1000);
+	assert_int_equal(fake.calls[OP_CREATE], 1);
+	fake_release(OP_CREATE);
+	wait_warm(BOX_PYTHON, 2);
+	assert_int_equal(fake.live_most, 3);
+}
+
+static void
+test_no_refill_beside_a_call_while_one_is_ready(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	fake.guest.exit = false;
+	call = submit(c, BOX_PYTHON);
+	assert_true(granted(c, call));
+	world_later(1000);
+	assert_int_equal(pool(BOX_PYTHON)->n_starting, 0);
+	(void)submit(c, BOX_PYTHON); /* now none is ready: one refill may go on */
+	world_settle();
+	assert_int_equal(pool(BOX_PYTHON)->n_ready + pool(BOX_PYTHON)->n_starting, 1);
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
+	assert_true(ended(c, call));
+}
+
+static void
+test_emptied_after_five_idle_minutes_and_woken_again(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	for (int i = 0; i < 100; i++)
+		world_later(2000);
+	assert_int_equal(pool(BOX_PYTHON)->n_ready, 2);
+	for (int i = 0; i < 60; i++)
+		world_later(2000);
+	assert_int_equal(fake.live_now, 0);
+	assert_int_equal(w->b.memory_bytes, 0);
+	assert_true(ended(c, submit(c, BOX_PYTHON)));
+	wait_warm(BOX_PYTHON, 2);
+}
+
+static void
+test_a_silent_box_is_not_handed_out(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	fake.guest.pong = false;
+	world_skew_ms += 6000;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_COLD);
+	assert_true(ended(c, call));
+	fake.guest.pong = true;
+	world_later(1000);
+	assert_int_equal(w->reaper.last_cause, CAUSE_SILENT);
+}
+
+static void
+test_a_dead_waiting_box_is_replaced(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	struct box *x;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	x = TAILQ_FIRST(&pool(BOX_PYTHON)->ready);
+	fake_die(x->id);
+	assert_int_equal(pool(BOX_PYTHON)->n_ready, 1);
+	wait_warm(BOX_PYTHON, 2);
+}
+
+static void
+test_no_interpreter_in_the_image_runs_live(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	fake.guest.ready_class = BOX_SHELL;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	call = submit(c, BOX_PYTHON);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_LIVE);
+}
+
+static void
+test_failed_refill_backs_off(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	fake_fail(OP_START, -EIO, 500, "scripted", 0);
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_int_equal(fake.calls[OP_CREATE], 1);
+	world_later(1100);
+	assert_int_equal(fake.calls[OP_CREATE], 2);
+	world_later(1100); /* two seconds now */
+	assert_int_equal(fake.calls[OP_CREATE], 2);
+	world_later(1100);
+	assert_int_equal(fake.calls[OP_CREATE], 3);
+	fake_fail(OP_START, 0, 0, NULL, 0);
+	world_later(40000);
+	wait_warm(BOX_PYTHON, 2);
+}
+
+static void
+test_a_refill_that_never_comes_is_given_up(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	fake.guest.hello = false;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_int_equal(boxes_in(BOX_STARTED), 1);
+	world_later(START_WAIT_MS + 100);
+	world_settle();
+	assert_int_equal(boxes_in(BOX_STARTED), 0);
+	assert_int_equal(fake.live_now, 0);
+}
+
+static void
+test_a_waiting_caller_adopts_what_is_starting(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	fake.hold[OP_START] = true;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_int_equal(pool(BOX_SHELL)->n_starting, 1);
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	assert_int_equal(fake.calls[OP_CREATE], 2); /* the adopted one, and its replacement */
+	fake_release(OP_START);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_COLD);
+	wait_warm(BOX_SHELL, 1);
+	wait_warm(BOX_PYTHON, 2);
+}
+
+static void
+test_misses_raise_and_calm_lowers_the_target(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	fake.guest.exit = false;
+	for (int i = 0; i < 8; i++)
+		(void)submit(c, BOX_PYTHON);
+	world_settle();
+	assert_int_equal(pool(BOX_PYTHON)->target, POOL_CAP);
+	world_hang_up(c);
+	world_settle();
+	for (int i = 0; i < 70; i++)
+		world_later(2000);
+	assert_int_equal(pool(BOX_PYTHON)->target, 2);
+	assert_true(pool(BOX_PYTHON)->n_ready <= 2);
+}
+
+static void
+test_switched_off(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_true(ended(c, submit(c, BOX_SHELL)));
+	world_settle();
+	assert_int_equal(fake.live_now, 0);
+}
+
+/* Ten thousand random acts: no box serves two runs, every call ends exactly once,
+ * sums return to zero. */
+static void
+test_never_handed_out_twice(void **state)
+{
+	struct client *c[2] = {world_client(0, OWNER_UID, 1), world_client(1, OWNER_UID, 2)};
+	uint32_t seed = 20261129;
+	uint64_t calls[2] = {0, 0};
+	static uint64_t served[65536];
+	size_t n_served = 0;
+
+	(void)state;
+	log_init("test", LOG_L_ERROR);
+	fake.guest.exit = false;
+	c[0]->auto_run = c[1]->auto_run = true;
+	for (int i = 0; i < 10000; i++) {
+		uint32_t dice = test_random(&seed) % 100, who = test_random(&seed) % 2;
+		size_t cursor = 0;
+		uint64_t id;
+		void *obj;
+
+		if (dice < 25 && calls[who] < 4000) {
+			calls[who] = submit(c[who], (enum box_class)(test_random(&seed) % 3));
+		} else if (dice < 35 && calls[who]) {
+			(void)link_send(
+				c[who]->link,
+				IPC_ROW(call_cancel,
+					.call = calls[who] - test_random(&seed) % 4 % calls[who]));
+		} else if (dice < 70) {
+			uint32_t skip = test_random(&seed) % 8;
+
+			while (idmap_next(w->b.boxes, &cursor, &id, &obj)) {
+				struct box *x = obj;
+
+				if (skip-- || !x->attach)
+					continue;
+				if (dice < 60 && x->state == BOX_RUNNING && !x->session.exited)
+					fake_guest_exit(id, &fake.guest.result);
+				else if (dice >= 67 && x->state >= BOX_READY &&
+					 x->state < BOX_ENDING)
+					fake_die(id);
+				break;
+			}
+		} else if (dice < 72) {
+			world_skew_ms += 300;
+			broker_tick(&w->b);
+		}
+		world_turn();
+		if (fake.n_boxes > 900) { /* the fake's table is finite: start over in it */
+			size_t kept = 0;
+
+			for (size_t k = 0; k < fake.n_boxes; k++)
+				kept += !fake.box[k].removed;
+			assert_true(kept < 64);
+			break;
+		}
+		cursor = 0;
+		while (idmap_next(w->b.boxes, &cursor, &id, &obj)) {
+			struct box *x = obj;
+
+			if (x->run) {
+				assert_ptr_equal(x->run->box, x);
+				assert_int_equal(x->pooled, POOL_NOT);
+			}
+			if (x->pooled == POOL_READY)
+				assert_int_equal(x->state, BOX_WARM);
+			if (x->state == BOX_RUNNING && x->session.running && n_served < 65536) {
+				bool again = false;
+
+				for (size_t k = 0; k < n_served && !again; k++)
+					again = served[k] == id;
+				if (!again)
+					served[n_served++] = id;
+			}
+		}
+		assert_true(w->b.memory_bytes <= w->b.memory_max_bytes);
+	}
+	assert_true(n_served > 100);
+	world_hang_up(c[0]);
+	world_hang_up(c[1]);
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	world_settle();
+	pool_drain(&w->b);
+	for (int i = 0; i < 30; i++)
+		world_later(1000);
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+	assert_int_equal(idmap_count(w->b.runs), 0);
+	assert_int_equal(w->b.memory_bytes, 0);
+	assert_int_equal(w->b.in_flight, 0);
+	assert_true(TAILQ_EMPTY(&w->b.owners));
+	for (int k = 0; k < 2; k++)
+		for (uint64_t call = 1; call <= calls[k]; call++)
+			assert_true(c[k]->seen[call].ends <= 1 && c[k]->seen[call].grants <= 1);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+		T(test_asleep_until_the_first_hint),
+		T(test_node_after_its_first_use),
+		T(test_refill_is_one_at_a_time),
+		T(test_no_refill_beside_a_call_while_one_is_ready),
+		T(test_emptied_after_five_idle_minutes_and_woken_again),
+		T(test_a_silent_box_is_not_handed_out),
+		T(test_a_dead_waiting_box_is_replaced),
+		T(test_no_interpreter_in_the_image_runs_live),
+		T(test_failed_refill_backs_off),
+		T(test_a_refill_that_never_comes_is_given_up),
+		T(test_a_waiting_caller_adopts_what_is_starting),
+		T(test_misses_raise_and_calm_lowers_the_target),
+		T(test_switched_off),
+		T(test_never_handed_out_twice),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
