@@ -147,15 +147,16 @@ on_usage(cJSON *health, const struct ipc_health_usage *row)
 static void
 on_layers(cJSON *health, const struct ipc_health_layers *row)
 {
-	const char *name = ipc_role_name((enum ipc_role)row->role);
-	cJSON *item = name == NULL ? NULL : list_entry(health, "processes");
+	bool known = row->role == IPC_SUPERVISOR || row->role == IPC_FRONTEND ||
+		     row->role == IPC_BROKER || row->role == IPC_REAPER;
+	cJSON *item = known ? list_entry(health, "processes") : NULL;
 	cJSON *layers;
 	enum confine_layer one;
 	uint32_t cursor = 0;
 
 	if (item == NULL)
 		return;
-	(void)cJSON_AddStringToObject(item, "name", name);
+	(void)cJSON_AddStringToObject(item, "name", ipc_role_name((enum ipc_role)row->role));
 	layers = cJSON_AddArrayToObject(item, "layers");
 	while (confine_next_layer(row->layers, &cursor, &one))
 		(void)cJSON_AddItemToArray(layers, cJSON_CreateString(confine_layer_name(one)));

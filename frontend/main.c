@@ -8,11 +8,14 @@
  * then the process confines itself, proves it, and says ready. From there on it
  * can only read and write what it was born with.
  */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "confine.h"
 #include "frontend.h"
+
+#define BIG_BLOCK (128 * 1024) /* from here on malloc maps */
 
 /* ---- the end ---- */
 
@@ -148,6 +151,9 @@ main(int argc, char **argv)
 	int r;
 
 	log_init("bailey-frontend", LOG_L_INFO);
+	/* fixed limits: what one big message took goes back to the system after it */
+	(void)mallopt(M_MMAP_THRESHOLD, BIG_BLOCK);
+	(void)mallopt(M_TRIM_THRESHOLD, 2 * BIG_BLOCK);
 	r = confine_args(argc, argv, &plan);
 	if (r < 0)
 		fatal("started with words it does not know; the supervisor starts this program");

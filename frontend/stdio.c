@@ -37,6 +37,7 @@ struct transport {
 	struct buf line, queue;
 	size_t scanned; /* bytes of line known to hold no line end */
 	bool skipping;  /* inside a message past MESSAGE_MAX */
+	bool more;      /* whole lines wait, the reading was paused among them */
 	bool reading, paused, ended;
 	int end_reason;
 };
@@ -77,7 +78,7 @@ want_read(struct transport *t)
 {
 	if (!t->reading || t->paused || t->ended)
 		return;
-	if (t->in_polls)
+	if (t->in_polls && !t->more)
 		(void)event_add(t->read_event, NULL);
 	else
 		event_active(t->read_event, EV_TIMEOUT, 1);
@@ -99,10 +100,11 @@ one_line(struct transport *t, char *text, size_t len)
 		t->events->on_message(t->ctx, text, len);
 }
 
-/* Hands over every whole line that was read. */
+/* Hands over the whole lines that were read, until one of them pauses the reading. */
 static void
 take_lines(struct transport *t)
 {
+	t->more = false;
 	while (t->reading && buf_len(&t->line) > t->scanned) {
 		char *start = (char *)(t->line.data + t->line.off);
 		size_t len = buf_len(&t->line);
@@ -112,6 +114,10 @@ take_lines(struct transport *t)
 		if (nl == NULL) {
 			t->scanned = len;
 			break;
+		}
+		if (t->paused) {
+			t->more = true;
+			return;
 		}
 		line_len = (size_t)(nl - start);
 		if (t->skipping)
@@ -143,6 +149,11 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (!t->reading || t->paused || t->ended)
 		return;
+	if (t->more) {
+		take_lines(t);
+		want_read(t);
+		return;
+	}
 	if (buf_reserve(&t->line, READ_PIECE, &room) < 0) {
 		end_later(t, -ENOMEM);
 		return;

@@ -204,8 +204,11 @@ class Rig:
         return not select.select([self.broker], [], [], seconds)[0]
 
     def configure(self):
-        self.supervisor.send(ipcrows.encode("settings"))
-        self.supervisor.send(ipcrows.encode("configured"))
+        try:
+            self.supervisor.send(ipcrows.encode("settings"))
+            self.supervisor.send(ipcrows.encode("configured"))
+        except BrokenPipeError:
+            pass  # its input was over at once
 
     def tell(self, name, **values):
         self.broker.send(ipcrows.encode(name, **values))
@@ -278,6 +281,26 @@ class Rig:
                 time.sleep(0.005)
         return self.status
 
+    def wait_alive(self):
+        """Still there."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self.status = os.waitstatus_to_exitcode(status)
+        return pid == 0
+
+    def _kb(self, path, field):
+        with open(f"/proc/{self.pid}/{path}", encoding="ascii") as f:
+            for line in f:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1])
+        raise LookupError(field)
+
+    def rss_kb(self):
+        return self._kb("status", "VmRSS")
+
+    def pss_kb(self):
+        return self._kb("smaps_rollup", "Pss")
+
     def log_text(self):
         os.set_blocking(self.log, False)
         try:
@@ -301,3 +324,8 @@ class Rig:
         self.to = self.out = self.log = None
         self.supervisor.close()
         self.broker.close()
+
+
+def tool_schemas(rig, modern=True):
+    tools = rig.ask("tools/list", id="schemas", modern=modern)["result"]["tools"]
+    return {t["name"]: t for t in tools}
