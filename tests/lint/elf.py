@@ -102,7 +102,7 @@ def main():
             continue
         lint.check(f"{program} needs only its libraries", sorted(needed(path) - allowed))
         lint.check(f"{program} is hardened", hardening_faults(path, static=False))
-    guest = os.path.join(build, "share", "guest-init")
+    guest = os.path.join(build, "share", "box", "init")
     if os.path.exists(guest):
         lint.check("guest-init is static", sorted(needed(guest)) +
                    (["has an interpreter"] if "INTERP" in output("readelf", "-lW", guest) else []))
