@@ -53,7 +53,8 @@ def main():
         if name.endswith((".c", ".h")):
             for function, line, length, comment in functions(tree.read(name)):
                 flat = re.search(r"flat (switch|table)", comment)
-                limit = FLAT_MAX if flat else FUNCTION_MAX
+                # A test reads from top to bottom, as a flat switch does.
+                limit = FLAT_MAX if flat or name.startswith("tests/") else FUNCTION_MAX
                 if length > limit:
                     long_functions.append(f"{name}:{line}: {function}: {length} lines, {limit} allowed")
     lint.check(f"files up to {FILE_MAX} lines, headers up to {HEADER_MAX}", long_files)
