@@ -95,16 +95,19 @@ struct report {
 	uint64_t at_us, cpu_us, max_rss_bytes; /* cpu and rss: all processes waited for so far */
 };
 struct runner {
-	pid_t pid;      /* 0 = gone */
-	int fd;         /* orders out, reports in */
-	int control_fd; /* this end of a waiting interpreter's fd 3 */
+	pid_t pid;       /* 0 = gone */
+	int fd;          /* orders out, reports in */
+	int control_fd;  /* this end of a waiting interpreter's fd 3 */
+	int out_ends[2]; /* the run's ends of stdout and stderr, for their flags only */
 	struct launch *launch;
 };
 
 /* ---- prestart.c ---- */
 enum prestart {
 	PRESTART_NONE,
+	PRESTART_DUE, /* as soon as no more input is there: a run may already have come */
 	PRESTART_STARTING,
+	PRESTART_TOUCHING, /* a shell that ends by itself, to have its files at hand */
 	PRESTART_READY,
 	PRESTART_USED,     /* handed out to the run */
 	PRESTART_DISCARDED /* being killed, the run starts its own process afterwards */
@@ -189,7 +192,7 @@ void feed_close(struct feed *f);
 /* ---- launch.c ---- */
 /* Fills l for this run: argv, environment, directory. 0, or the errno the run fails with. */
 int launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
-/* The same for an interpreter that will wait; hook adds what makes it wait. */
+/* The same for an interpreter that will wait, or a shell that ends at once. */
 int launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus);
 /* Writes the code where the run expects it. 0 or errno. */
 int launch_write_code(const struct guest_spec *spec);
@@ -197,7 +200,7 @@ int launch_write_code(const struct guest_spec *spec);
 bool launch_is_startup_env(const char *item, size_t len);
 
 /* ---- prestart.c ---- */
-void prestart_begin(struct guest *g);
+void prestart_begin(struct guest *g);      /* once, when DUE and no run has come */
 void prestart_on_control(struct guest *g); /* the control descriptor is readable */
 bool prestart_fits(const struct guest *g, const struct guest_spec *spec);
 /* Gives the run to the waiting interpreter. 0 or -errno (then it is not usable). */
@@ -210,7 +213,8 @@ struct runner_fds {
 };
 /* Forks the runner. Before dumpable is cleared and before any frame was read. 0 or -errno. */
 int runner_start(struct runner *r, struct runner_fds *ret);
-int runner_order(struct runner *r);                      /* start what launch says */
+int runner_order(struct runner *r);         /* start what launch says */
+void runner_block_output(struct runner *r); /* takes back O_NONBLOCK a waiting node has set */
 int runner_report(struct runner *r, struct report *ret); /* 1, 0 = none now, -errno = gone */
 
 /* ---- run.c ---- */

@@ -21,7 +21,7 @@ static const struct {
 	{RUN_PYTHON, "python3", "main.py"},
 	{RUN_NODE, "node", "main.js"},
 	{RUN_BASH, "bash", "main.sh"},
-	{RUN_COMMAND, "bash", "main.sh"}, /* the file only where the command is no argument */
+	{RUN_COMMAND, "bash", NULL}, /* its code is an argument */
 };
 
 static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
@@ -81,14 +81,6 @@ launch_file(uint32_t kind)
 			return launch_kinds[i].file;
 	}
 	return NULL;
-}
-
-/* A command longer than one argument may be, or with a byte no argument can hold, is a file. */
-static bool
-launch_needs_file(const struct guest_spec *spec)
-{
-	return spec->kind != RUN_COMMAND || spec->code.len > SPEC_ITEM_MAX ||
-	       memchr(spec->code.data, '\0', spec->code.len) != NULL;
 }
 
 static int
@@ -193,7 +185,7 @@ launch_words(struct launch *l, const struct guest_spec *spec)
 	bool elsewhere = spec->cwd.len > 0;
 	int err = launch_arg(l, launch_program(spec->kind));
 
-	if (err == 0 && !launch_needs_file(spec)) {
+	if (err == 0 && spec->kind == RUN_COMMAND) {
 		err = launch_arg(l, "-c");
 		if (err == 0)
 			err = launch_put(l, spec->code.data, spec->code.len, &l->n_argv);
@@ -233,12 +225,20 @@ launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
 int
 launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
 {
-	const struct guest_spec spec = {.kind = box_class == BOX_PYTHON ? RUN_PYTHON : RUN_NODE};
 	static const char python_path[] = "PYTHONPATH=" BOX_DIR "/python";
 	static const char node_wait[] = "BAILEY_WAIT=1";
-	int err = launch_fill_run(l, &spec, cpus);
+	struct guest_spec spec = {
+		.kind = RUN_COMMAND,
+		.code = {.data = (const uint8_t *)":", .len = 1},
+	};
+	int err;
 
-	if (err != 0)
+	if (box_class == BOX_PYTHON)
+		spec.kind = RUN_PYTHON;
+	else if (box_class == BOX_NODE)
+		spec.kind = RUN_NODE;
+	err = launch_fill_run(l, &spec, cpus);
+	if (err != 0 || spec.kind == RUN_COMMAND)
 		return err;
 	l->with_control = 1;
 	if (box_class == BOX_PYTHON)
@@ -253,7 +253,7 @@ launch_write_code(const struct guest_spec *spec)
 	cleanup_close int fd = -1;
 	int r;
 
-	if (!launch_needs_file(spec))
+	if (spec->kind == RUN_COMMAND)
 		return 0;
 	(void)snprintf(path, sizeof(path), "%s/%s", GUEST_WORKSPACE, launch_file(spec->kind));
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);

@@ -54,7 +54,7 @@ guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
 	g->stream.session = SESSION_OPEN;
 	g->lifetime_end_ms = clock_now_ms() + (uint64_t)hello->lifetime_s * 1000;
 	g->runner.launch->affinity = hello->affinity;
-	prestart_begin(g);
+	g->prestart = PRESTART_DUE;
 	return 0;
 }
 
@@ -244,6 +244,7 @@ guest_turn(struct guest *g, const struct pollfd *p)
 		guest_take_report(g);
 	if (p[SLOT_SIGNAL].revents != 0)
 		guest_on_signal(g, p[SLOT_SIGNAL].fd);
+	prestart_begin(g);
 	run_tick(g, clock_now_ms());
 	stream_flush(&g->stream);
 	guest_check_clocks(g);

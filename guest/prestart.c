@@ -35,19 +35,19 @@ prestart_say(struct guest *g, uint32_t box_class)
 	(void)stream_send(&g->stream, GUEST_g_ready, 0, 0, payload, sizeof(payload));
 }
 
+/* A shell box waits with nothing, but the first bash of a fresh container pays for finding its
+ * files: one that does nothing pays it ahead. */
 void
 prestart_begin(struct guest *g)
 {
-	g->prestart = PRESTART_NONE;
-	if (g->hello.box_class != BOX_PYTHON && g->hello.box_class != BOX_NODE)
+	bool waits = g->hello.box_class == BOX_PYTHON || g->hello.box_class == BOX_NODE;
+
+	if (g->prestart != PRESTART_DUE || g->run.number != 0)
 		return;
+	g->prestart = waits ? PRESTART_STARTING : PRESTART_TOUCHING;
 	if (launch_fill_waiting(g->runner.launch, g->hello.box_class, g->hello.cpus) != 0 ||
-	    runner_order(&g->runner) < 0) {
-		g->prestart = PRESTART_STARTING;
+	    runner_order(&g->runner) < 0)
 		prestart_on_gone(g);
-		return;
-	}
-	g->prestart = PRESTART_STARTING;
 }
 
 /* What the interpreter used until now is not the run's. */
@@ -70,11 +70,9 @@ prestart_on_control(struct guest *g)
 
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n != 1 || g->prestart != PRESTART_STARTING) {
-		(void)close(g->runner.control_fd); /* it will say nothing more */
-		g->runner.control_fd = -1;
-		return;
-	}
+	if (n != 1)
+		return; /* the runner holds the other end: an end of file cannot come before its
+			   death */
 	g->prestart = PRESTART_READY;
 	g->run.base_cpu_us = prestart_cpu_us(g->runner.launch->pid);
 	prestart_say(g, g->hello.box_class);
@@ -92,9 +90,7 @@ prestart_on_gone(struct guest *g)
 bool
 prestart_fits(const struct guest *g, const struct guest_spec *spec)
 {
-	if (g->prestart != PRESTART_READY && g->prestart != PRESTART_STARTING)
-		return false;
-	if (g->runner.control_fd < 0 || (spec->flags & SPEC_LIVE) != 0 || spec->cwd.len > 0 ||
+	if (g->prestart != PRESTART_READY || (spec->flags & SPEC_LIVE) != 0 || spec->cwd.len > 0 ||
 	    spec->kind != prestart_kind(g->hello.box_class))
 		return false;
 	for (uint32_t i = 0; i < spec->n_env; i++) {
@@ -143,6 +139,9 @@ prestart_hand_out(struct guest *g, const struct guest_spec *spec)
 	ssize_t n;
 	int r;
 
+	/* node has made its streams, and libuv its pipes non-blocking: the run's own writes to
+	 * descriptors 1 and 2 expect what a start leaves. */
+	runner_block_output(&g->runner);
 	buf_init(&b, HAND_OUT_MAX);
 	r = prestart_message(&b, spec);
 	if (r == 0) {
@@ -152,7 +151,7 @@ prestart_hand_out(struct guest *g, const struct guest_spec *spec)
 	buf_done(&b);
 	if (r < 0)
 		return r;
-	g->run.result.start = g->prestart == PRESTART_READY ? START_WARM : START_LIVE;
+	g->run.result.start = START_WARM;
 	g->prestart = PRESTART_USED;
 	return 0;
 }

@@ -122,7 +122,8 @@ run_start(struct guest *g)
 		run_begin(g);
 		return;
 	}
-	if (g->prestart == PRESTART_NONE) {
+	if (g->prestart == PRESTART_NONE || g->prestart == PRESTART_DUE) {
+		g->prestart = PRESTART_NONE;
 		run_spawn(g);
 		return;
 	}

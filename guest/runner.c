@@ -324,13 +324,13 @@ runner_start(struct runner *r, struct runner_fds *ret)
 	if (r->pid == 0)
 		runner_child(l, &p);
 	(void)close(p.in[0]);
-	(void)close(p.out[1]);
-	(void)close(p.err[1]);
 	(void)close(p.order[1]);
 	(void)close(p.control[1]);
 	r->fd = p.order[0];
 	r->control_fd = p.control[0];
 	r->launch = l;
+	r->out_ends[0] = p.out[1];
+	r->out_ends[1] = p.err[1];
 	*ret = (struct runner_fds){
 		.stdin_fd = p.in[1], .stdout_fd = p.out[0], .stderr_fd = p.err[0]};
 	for (const int *fd = (const int[]){r->fd, r->control_fd, p.in[1], p.out[0], p.err[0], -1};
@@ -347,6 +347,17 @@ runner_order(struct runner *r)
 {
 	r->launch->pid = 0;
 	return send(r->fd, "x", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+}
+
+void
+runner_block_output(struct runner *r)
+{
+	for (size_t i = 0; i < ARRAY_LEN(r->out_ends); i++) {
+		int flags = fcntl(r->out_ends[i], F_GETFL);
+
+		if (flags != -1)
+			(void)fcntl(r->out_ends[i], F_SETFL, flags & ~O_NONBLOCK);
+	}
 }
 
 int

@@ -44,10 +44,8 @@ function wait() {
   }
 }
 
-function leave() {
+function provide() {
   const { createRequire } = require('module');
-  process.execArgv.length = 0;
-  delete require.cache[__filename];
   Object.defineProperty(globalThis, 'require', {
     value: createRequire(process.cwd() + '/main.js'),
     configurable: true,
@@ -56,7 +54,9 @@ function leave() {
   });
 }
 
-if (isMainThread) {
-  leave();
+process.execArgv.length = 0;
+delete require.cache[__filename];
+if (isMainThread) { // a worker preloads what its process did
+  provide();
   if (process.env.BAILEY_WAIT) wait();
 }

@@ -52,6 +52,7 @@ def _wait():
                  "    finally:\n        pass\nclass C:\n    d = f'{f(1)}'\n", "<start>", "exec"), {})
     gc.collect()
     gc.freeze()
+    del sys.modules["gc"]
     _fresh_main()
 
     os.write(3, b"r")

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Python and Node runs behave as `python3 main.py` and `node main.js` do: every row of the two
+tables is run both ways, in the same image with the same limits, and compared: stdout, stderr,
+how it ended. One way is the interpreter that waited in its sandbox; the other is started by a
+shell, without any file of ours near it."""
+
+import base64
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import unittest
+
+import behaviours_node
+import behaviours_python
+import guestclient
+import tap
+
+# The shell writes the file and becomes the interpreter; env takes back what a shell adds.
+PLAIN = ('printf %s "$1" | base64 -d >"$2"; shift; file=$1; shift; program=$1; shift; '
+         'exec env -u PWD -u OLDPWD -u SHLVL -u _ "$program" "$file" "$@"')
+
+
+def plain(language, code, args=(), env=(), stdin=None):
+    data = code.encode() if isinstance(code, str) else code
+    file, program = {"python": ("main.py", "python3"), "node": ("main.js", "node")}[language]
+    with guestclient.Box(guestclient.SHELL) as box:
+        run = box.run(guestclient.COMMAND, PLAIN, stdin=stdin, env=env,
+                      args=[base64.b64encode(data).decode(), file, program, *args])
+        return outcome(run)
+
+
+def waiting(case, language, code, args=(), env=(), stdin=None):
+    box_class, kind = {"python": (guestclient.PYTHON, guestclient.PYTHON_CODE),
+                       "node": (guestclient.NODE, guestclient.NODE_CODE)}[language]
+    with guestclient.Box(box_class) as box:
+        box.wait_ready()
+        run = box.run(kind, code, stdin=stdin, args=args, env=env)
+        case.assertEqual(run.exit["start"], guestclient.WARM, "the waiting interpreter was not used")
+        return outcome(run)
+
+
+# Numbers of processes and addresses in messages of node itself.
+VARIES = ((re.compile(rb"\(node:\d+\)"), b"(node:PID)"), (re.compile(rb"0x[0-9a-f]{6,}"), b"0xADDRESS"))
+
+
+def steady(text):
+    for pattern, word in VARIES:
+        text = pattern.sub(word, text)
+    return text
+
+
+def outcome(run):
+    return {"stdout": run.stdout, "stderr": steady(run.stderr),
+            "end": (run.exit["how"], run.exit["exit_code"], run.exit["signal"])}
+
+
+def options_of(row):
+    return (row[0], row[1]) if isinstance(row, tuple) else (row, {})
+
+
+class Behaviours(unittest.TestCase):
+    maxDiff = 4000
+
+    def compare(self, language, cases):
+        only = os.environ.get("BAILEY_TEST_ONLY", "")
+        for name, row in cases.items():
+            if only and only not in name:
+                continue
+            with self.subTest(language + ": " + name):
+                code, options = options_of(row)
+                self.assertEqual(waiting(self, language, code, **options), plain(language, code, **options))
+
+    def test_python(self):
+        self.compare("python", behaviours_python.CASES)
+
+    def test_node(self):
+        self.compare("node", behaviours_node.CASES)
+
+    def test_known_differences(self):
+        """A difference that has gone should leave the table."""
+        for language, table in (("python", behaviours_python.DIFFERENT), ("node", behaviours_node.DIFFERENT)):
+            for name, row in table.items():
+                with self.subTest(language + ": " + name):
+                    options = row[2] if len(row) > 2 else {}
+                    self.assertNotEqual(waiting(self, language, row[0], **options),
+                                        plain(language, row[0], **options))
+
+
+if __name__ == "__main__":
+    why = guestclient.unavailable()
+    if why:
+        tap.skip_all(why)
+    tap.main()

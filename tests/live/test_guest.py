@@ -1,0 +1,659 @@
+#!/usr/bin/env python3
+"""guest-init itself, in real containers: the stream's rules, how runs start and end, what is
+left of them, and what makes a sandbox end itself."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import json
+import struct
+import subprocess
+import time
+import unittest
+
+import guestclient
+import tap
+from guestclient import (BASH_CODE, COMMAND, ENDED, EXITED, FORK_FAILED, LIVE, NODE, NODE_CODE,
+                         NOT_STARTED, OUTPUT_LIMIT, PYTHON, PYTHON_CODE, SHELL, SIGNALED, SPEC_LIVE,
+                         TIMED_OUT, TMP_FULL, WARM, WINDOW, WORKSPACE_FULL, Box)
+
+MIB = 1 << 20
+
+
+class Case(unittest.TestCase):
+    maxDiff = 2000
+
+    def box(self, *args, **options):
+        box = Box(*args, **options)
+        self.addCleanup(box.close)
+        box.wait_frame("g_hello")
+        return box
+
+    def ready(self, box_class, **options):
+        return self.box(box_class, **options).wait_ready()
+
+    def shell(self, command, **spec):
+        return self.box().run(COMMAND, command, **spec)
+
+    def assertEnded(self, run, code=0):
+        self.assertEqual((run.exit["how"], run.exit["exit_code"], run.exit["signal"], run.exit["flags"]),
+                         (EXITED, code, 0, 0), (run.stdout[-300:], run.stderr[-300:]))
+
+    def inside(self, box):
+        """Processes of a container, as the engine's host sees them."""
+        state = guestclient.engine("GET", f"/containers/{box.id}/top")
+        return state["Processes"]
+
+
+class Starts(Case):
+    def test_hello_names_version_and_user(self):
+        box = self.box()
+        hello = guestclient.unpack_fields("g_hello", box.frames[0][4])
+        self.assertEqual((box.frames[0][0], hello["version"], hello["uid"]), ("g_hello", 1, 10001))
+
+    def test_ping_is_answered(self):
+        box = self.box()
+        box.send("h_ping")
+        box.wait_frame("g_pong")
+
+    def test_bash(self):
+        run = self.box().run(BASH_CODE, "echo $0 $# $1\necho err >&2\nexit 3\n", args=["a b"])
+        self.assertEqual((run.stdout, run.stderr), (b"main.sh 1 a b\n", b"err\n"))
+        self.assertEnded(run, 3)
+        self.assertEqual(run.exit["start"], WARM)
+
+    def test_command(self):
+        run = self.shell("echo \"$0 $*\"; pwd; false", args=["x", "y z"])
+        self.assertEqual(run.stdout, b"bash x y z\n/workspace\n")
+        self.assertEnded(run, 1)
+
+    def test_command_in_another_directory(self):
+        self.assertEqual(self.shell("pwd", cwd="/tmp").stdout, b"/tmp\n")
+
+    def test_a_directory_that_is_not_there(self):
+        run = self.shell("pwd", cwd="/nowhere")
+        self.assertEqual((run.exit["how"], run.exit["exit_code"], run.exit["flags"]),
+                         (NOT_STARTED, 2, FORK_FAILED))
+
+    def test_command_as_long_as_an_argument(self):
+        run = self.shell("echo begin\n" + "#" * (131071 - 20) + "\necho end")
+        self.assertEqual(run.stdout, b"begin\nend\n")
+
+    def test_code_of_a_mebibyte(self):
+        box = self.ready(PYTHON)
+        run = box.run(PYTHON_CODE, "x = '" + "y" * (MIB - 30) + "'\nprint(len(x))")
+        self.assertEqual(run.stdout, b"1048546\n")
+        self.assertEqual(run.exit["start"], WARM)
+
+    def test_waiting_python_is_used(self):
+        run = self.ready(PYTHON).run(PYTHON_CODE, "import sys; print(sys.argv)", args=["a"])
+        self.assertEqual((run.stdout, run.exit["start"]), (b"['main.py', 'a']\n", WARM))
+
+    def test_waiting_node_is_used(self):
+        run = self.ready(NODE).run(NODE_CODE, "console.log(process.argv.slice(1))", args=["a"])
+        self.assertEqual((run.stdout, run.exit["start"]), (b"[ '/workspace/main.js', 'a' ]\n", WARM))
+
+    def test_many_arguments_and_variables(self):
+        args = ["%d" % i * 50 for i in range(1000)]
+        env = ["V%d=%s" % (i, "x" * 200) for i in range(500)]
+        code = "import sys, os; print(len(sys.argv), sum(map(len, sys.argv)), sum(k[0] == 'V' for k in os.environ))"
+        run = self.ready(PYTHON).run(PYTHON_CODE, code, args=args, env=env)
+        self.assertEqual(run.stdout.decode().split(), ["1001", str(sum(map(len, args)) + 7), "500"])
+
+    def test_run_that_comes_with_the_hello(self):
+        """A cold call: nothing may be started ahead of it."""
+        for box_class, kind, code in ((SHELL, COMMAND, "echo hi"), (PYTHON, PYTHON_CODE, "print('hi')")):
+            box = Box(box_class, hello=False)
+            self.addCleanup(box.close)
+            box.sock.sendall(box.frame("h_hello", guestclient.pack_fields("h_hello", box.values)))
+            run = box.run(kind, code)
+            self.assertEqual(run.stdout, b"hi\n")
+            self.assertEqual(run.exit["start"], WARM if box_class == SHELL else LIVE)
+
+    def test_what_a_waiting_interpreter_cannot_serve_is_started(self):
+        tries = {
+            "asked": {"flags": SPEC_LIVE},
+            "PYTHONPATH": {"env": ["PYTHONPATH=/tmp"]},
+            "PYTHONHASHSEED": {"env": ["PYTHONHASHSEED=1"]},
+            "TZ": {"env": ["TZ=Asia/Tokyo"]},
+            "LC_ALL": {"env": ["LC_ALL=C"]},
+            "LD_PRELOAD": {"env": ["LD_PRELOAD="]},
+            "HOME": {"env": ["HOME=/tmp"]},
+            "PATH": {"env": ["PATH=/usr/bin"]},
+            "directory": {"cwd": "/tmp"},
+        }
+        code = "import os, time; print(os.environ.get('PYTHONPATH'), time.tzname[0], os.getcwd())"
+        for name, spec in tries.items():
+            with self.subTest(name):
+                run = self.ready(PYTHON).run(PYTHON_CODE, code, **spec)
+                self.assertEnded(run)
+                self.assertEqual(run.exit["start"], LIVE)
+                self.assertEqual(run.exit["leftovers"], 0)
+                self.assertEqual(run.stdout.decode().split(),
+                                 ["/tmp" if name == "PYTHONPATH" else "None",
+                                  "JST" if name == "TZ" else "UTC",
+                                  "/tmp" if name == "directory" else "/workspace"])
+
+    def test_other_language_in_a_waiting_box(self):
+        self.assertEqual(self.ready(PYTHON).run(NODE_CODE, "console.log(1)").stdout, b"1\n")
+        self.assertEqual(self.ready(NODE).run(COMMAND, "echo 2; ps -e | grep -c node").stdout, b"2\n0\n")
+
+    def test_live_node_has_require_in_modules_too(self):
+        run = self.box().run(NODE_CODE, "await 1; console.log(require('os').EOL === '\\n', process.execArgv)")
+        self.assertEqual(run.stdout, b"true []\n")
+        run = self.ready(NODE).run(NODE_CODE, "await 1; console.log(require('os').EOL === '\\n')")
+        self.assertEqual(run.stdout, b"true\n")
+
+    def test_environment(self):
+        run = self.box(cpus=2).run(COMMAND, "exec env -u PWD -u SHLVL -u _", env=["B=2", "USER=me", "A=1", "A=3"])
+        self.assertEqual(sorted(run.stdout.decode().split()), sorted([
+            "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8", "PYTHON_CPU_COUNT=2",
+            "OMP_NUM_THREADS=2", "UV_THREADPOOL_SIZE=4", "B=2", "USER=me", "A=3"]))
+
+    def test_processors(self):
+        for cpus in (1, 2):
+            code = ("import os, subprocess as s; print(os.cpu_count(), s.getoutput('nproc'), "
+                    "s.getoutput('node -p \"os.cpus().length\"'), s.getoutput('getconf _NPROCESSORS_ONLN'))")
+            run = self.ready(PYTHON, cpus=cpus, affinity=(1 << cpus) - 1).run(PYTHON_CODE, code)
+            self.assertEqual(run.stdout.decode().split(), [str(cpus)] * 4)
+
+    def test_broken_specification_fails_the_run_only(self):
+        box = self.box()
+        box.run_number = 1
+        box.started = time.perf_counter()
+        box.send("h_run", b"\xff\xff", 1)
+        run = box.wait_exit()
+        self.assertEqual((run.exit["how"], run.exit["exit_code"]), (NOT_STARTED, 74))
+
+
+class Ends(Case):
+    def test_signal(self):
+        run = self.shell("kill -SEGV $$")
+        self.assertEqual((run.exit["how"], run.exit["signal"]), (SIGNALED, 11))
+
+    def test_timeout(self):
+        for command in ("sleep 30", "trap '' TERM INT; while :; do :; done", "kill -STOP $$",
+                        "sleep 30 & sleep 30 & wait", "setsid sleep 30 & exec sleep 30"):
+            with self.subTest(command):
+                started = time.monotonic()
+                run = self.shell("echo began; " + command, timeout_ms=500)
+                self.assertEqual((run.exit["flags"], run.exit["how"], run.exit["signal"]), (TIMED_OUT, SIGNALED, 9))
+                self.assertEqual(run.stdout, b"began\n")
+                self.assertGreaterEqual(run.ended, 0.45)
+                self.assertLess(run.ended, 1.5)
+                self.assertLess(time.monotonic() - started, 5)
+
+    def test_timeout_of_a_waiting_interpreter(self):
+        run = self.ready(PYTHON).run(PYTHON_CODE, "print('x', flush=True)\nwhile True: pass", timeout_ms=300)
+        self.assertEqual((run.exit["flags"], run.stdout), (TIMED_OUT, b"x\n"))
+
+    def test_asked_to_end(self):
+        box = self.box()
+        run = box.start_run(COMMAND, "echo began; sleep 30")
+        box.wait(lambda: run.stdout)
+        box.send("h_end", struct.pack("<I", 2), box.run_number)
+        box.wait_exit()
+        self.assertEqual((run.exit["flags"], run.exit["how"], run.exit["signal"]), (ENDED, SIGNALED, 9))
+
+    def test_background_processes_end_with_the_run(self):
+        box = self.box()
+        run = box.run(COMMAND, "sleep 100 & (setsid sleep 100 & ) ; (sleep 100 & disown); echo done")
+        self.assertEnded(run)
+        self.assertEqual((run.stdout, run.exit["leftovers"]), (b"done\n", 3))
+        self.assertLess(run.ended, 1)
+        self.assertEqual(len(self.inside(box)), 2)
+
+    def test_daemon_that_holds_the_output(self):
+        run = self.shell("(setsid sh -c 'while :; do echo x; sleep 0.01; done' &) ; sleep 0.2")
+        self.assertEnded(run)
+        self.assertIn(b"x\n", run.stdout)
+
+    def test_fork_bomb(self):
+        run = self.box(pids=64).run(COMMAND, "f() { f | f & }; f; sleep 1; echo end", timeout_ms=3000)
+        self.assertLess(run.ended, 5)
+        self.assertGreater(run.exit["leftovers"] + run.exit["flags"], 0)
+
+    def test_fork_bomb_that_outlives_its_parent(self):
+        code = ("import os\nwhile True:\n    try:\n        if os.fork() == 0 and os.fork(): os._exit(0)\n"
+                "    except OSError: pass\n")
+        box = self.ready(PYTHON, pids=64)
+        run = box.run(PYTHON_CODE, code, timeout_ms=700)
+        self.assertEqual(run.exit["flags"] & TIMED_OUT, TIMED_OUT)
+        self.assertLess(run.ended, 4)
+        self.assertLessEqual(len(self.inside(box)), 2)
+
+    def test_memory_bomb_falls_on_the_run(self):
+        box = self.ready(PYTHON, memory_mb=96)
+        run = box.run(PYTHON_CODE, "x = []\nwhile True: x.append(bytearray(1 << 20))")
+        self.assertEqual((run.exit["how"], run.exit["signal"]), (SIGNALED, 9))
+        box.send("h_ping")
+        box.wait_frame("g_pong")
+
+    def test_memory_bomb_of_a_child(self):
+        run = self.box(memory_mb=96).run(COMMAND, "python3 -c 'x = bytearray(1 << 28)'; echo status $?")
+        self.assertEqual(run.stdout, b"status 137\n")
+        self.assertEnded(run)
+
+    def test_full_disks(self):
+        run = self.box(workspace_mb=2).run(COMMAND, "head -c 5000000 /dev/zero > big || echo full")
+        self.assertEqual((run.stdout, run.exit["flags"]), (b"full\n", WORKSPACE_FULL))
+        self.assertEqual(run.exit["workspace_free"], 0)
+        run = self.box(tmp_mb=1).run(COMMAND, "head -c 5000000 /dev/zero > /tmp/big; exit 3")
+        self.assertEqual((run.exit["flags"], run.exit["exit_code"]), (TMP_FULL, 3))
+
+    def test_no_inode_left(self):
+        run = self.box(inodes=100).run(COMMAND, "for i in {1..200}; do : > f$i; done 2>/dev/null; exit 1")
+        self.assertEqual(run.exit["flags"], WORKSPACE_FULL)
+
+    def test_no_room_for_the_code(self):
+        run = self.box(inodes=1).run(BASH_CODE, "echo never")
+        self.assertEqual((run.exit["how"], run.exit["exit_code"]), (NOT_STARTED, 28))
+
+    def test_usage(self):
+        run = self.ready(PYTHON).run(PYTHON_CODE, "import time\nx = bytearray(50 << 20)\nt = time.process_time()\n"
+                                     "while time.process_time() - t < 0.3: pass")
+        self.assertTrue(0.29e6 < run.exit["cpu_us"] < 0.6e6, run.exit)
+        self.assertTrue(50 << 20 < run.exit["max_rss_bytes"] < 90 << 20, run.exit)
+        self.assertGreaterEqual(run.exit["wall_us"], 290000)
+
+    def test_usage_leaves_out_the_wait(self):
+        run = self.ready(NODE).run(NODE_CODE, "")
+        self.assertLess(run.exit["cpu_us"], 40000)
+
+    def test_second_run_is_refused(self):
+        box = self.box()
+        self.assertEnded(box.run(COMMAND, "echo 1"))
+        box.start_run(COMMAND, "echo 2")
+        self.assertTrue(box.wait_gone())
+
+
+class Output(Case):
+    def test_none(self):
+        run = self.shell(":")
+        self.assertEqual((run.stdout, run.stderr, run.exit["stdout_bytes"]), (b"", b"", 0))
+
+    def test_every_byte(self):
+        run = self.ready(PYTHON).run(PYTHON_CODE, "import sys; sys.stdout.buffer.write(bytes(range(256)) * 300)")
+        self.assertEqual(run.stdout, bytes(range(256)) * 300)
+
+    def test_head_and_tail(self):
+        for size in (MIB - 1, MIB, MIB + 1, MIB + 8192, MIB + 8193, 3 * MIB + 777):
+            with self.subTest(size):
+                code = ("import sys\nd = b''.join(b'%07d\\n' % i for i in range({0} // 8 + 1))[:{0}]\n"
+                        "sys.stderr.buffer.write(d)").format(size)
+                whole = b"".join(b"%07d\n" % i for i in range(size // 8 + 1))[:size]
+                run = self.ready(PYTHON).run(PYTHON_CODE, code)
+                tail = min(max(size - MIB, 0), 8192)
+                self.assertEqual(run.stderr, whole[:MIB])
+                self.assertEqual(bytes(run.tail[2]), whole[size - tail:])
+                self.assertEqual((run.exit["stderr_bytes"], run.exit["stderr_dropped"]),
+                                 (size, max(size - MIB - tail, 0)))
+
+    def test_hundred_megabytes(self):
+        run = self.shell("head -c 100000000 /dev/zero", timeout_ms=30000)
+        self.assertEqual((len(run.stdout), run.exit["stdout_bytes"], run.exit["stdout_dropped"]),
+                         (MIB, 100000000, 100000000 - MIB - 8192))
+        self.assertEnded(run)
+
+    def test_endless(self):
+        box = self.box()
+        run = box.run(COMMAND, "yes", timeout_ms=1000)
+        self.assertEqual((run.exit["flags"], len(run.stdout)), (TIMED_OUT, MIB))
+        box.send("h_ping")
+        box.wait_frame("g_pong")
+
+    def test_limit_ends_the_run(self):
+        run = self.box().run(COMMAND, "yes", output_limit=500000, timeout_ms=20000)
+        self.assertEqual((run.exit["flags"], run.exit["signal"]), (OUTPUT_LIMIT, 9))
+        self.assertGreater(run.exit["stdout_bytes"], 500000)
+
+    def test_credit_is_kept_to(self):
+        box = self.box()
+        box.auto_credit = False
+        run = box.start_run(COMMAND, "head -c 700000 /dev/zero; echo done >&2")
+        box.wait(lambda: run.exit is not None, 1)
+        self.assertEqual((len(run.stdout), run.stderr, run.exit), (WINDOW, b"done\n", None))
+        for limit in (300000, 299999, 700000):
+            box.limit[1] = max(limit, box.limit[1])
+            box.send("h_credit", struct.pack("<Q", limit), box.run_number, 1)
+        box.wait_exit()
+        self.assertEqual((len(run.stdout), run.exit["stdout_bytes"]), (700000, 700000))
+
+    def test_without_acknowledgement_a_run_still_ends(self):
+        box = self.box()
+        box.auto_ack = False
+        run = box.start_run(COMMAND, "head -c 900000 /dev/zero | tr '\\0' a; echo end >&2")
+        box.wait(lambda: run.stderr, 5)
+        time.sleep(0.2)
+        box.send("h_ack", struct.pack("<Q", box.guest_seq))
+        box.auto_ack = True
+        box.wait_exit()
+        self.assertEqual(len(run.stdout), 900000)
+
+    def test_throughput(self):
+        box = self.box()
+        started = time.monotonic()
+        run = box.run(COMMAND, "head -c 500000000 /dev/zero", timeout_ms=60000, timeout=60)
+        seconds = time.monotonic() - started
+        self.assertEqual(run.exit["stdout_bytes"], 500000000)
+        self.assertLess(seconds, 20)
+
+
+class Stdin(Case):
+    def test_none_is_at_its_end(self):
+        run = self.shell("cat; echo rc $?; test -p /dev/stdin && echo pipe")
+        self.assertEqual(run.stdout, b"rc 0\npipe\n")
+
+    def test_text(self):
+        self.assertEqual(self.shell("cat", stdin=b"a\x00b\n").stdout, b"a\x00b\n")
+
+    def test_four_mebibytes(self):
+        data = os.urandom(4 * MIB)
+        run = self.shell("cksum; wc -c <&0", stdin=data)
+        want = subprocess.run(["cksum"], input=data, capture_output=True, check=True).stdout
+        self.assertEqual(run.stdout, want + b"0\n")
+
+    def test_empty_but_open_then_closed(self):
+        box = self.box()
+        run = box.start_run(COMMAND, "cat; echo end", flags=1)
+        box.wait(lambda: run.exit is not None, 0.3)
+        self.assertIsNone(run.exit)
+        box.end_stdin()
+        self.assertEqual(box.wait_exit().stdout, b"end\n")
+
+    def test_never_read(self):
+        run = self.shell("exec <&-; sleep 0.2; echo gone", stdin=b"x" * (2 * MIB))
+        self.assertEqual(run.stdout, b"gone\n")
+
+    def test_reading_what_never_comes(self):
+        box = self.box()
+        run = box.start_run(COMMAND, "cat", flags=1, timeout_ms=400)
+        self.assertEqual(box.wait_exit().exit["flags"], TIMED_OUT)
+        self.assertEqual(run.stdout, b"")
+
+    def test_past_the_credit_ends_the_sandbox(self):
+        box = self.box()
+        box.start_run(COMMAND, "sleep 5", flags=1)
+        try:
+            box.send_stdin(b"x" * (WINDOW + 65536 + 1 + 32768))
+        except OSError:
+            pass
+        self.assertTrue(box.wait_gone())
+
+
+class Walls(Case):
+    """What the run's code can do to what watches it."""
+
+    def test_signals_to_the_first_process_do_nothing(self):
+        box = self.box()
+        run = box.run(COMMAND, "for s in TERM INT HUP KILL STOP SEGV CHLD; do kill -$s 1; done; sleep 0.2; echo alive")
+        self.assertEqual(run.stdout, b"alive\n")
+        self.assertEnded(run)
+
+    def test_killing_everything_is_killing_itself(self):
+        run = self.shell("kill -9 -1; echo never")
+        self.assertEqual((run.exit["how"], run.exit["signal"]), (SIGNALED, 9))
+
+    def test_killing_the_parent(self):
+        box = self.box()
+        run = box.run(COMMAND, "(setsid sleep 50 &); kill -9 $PPID; sleep 50")
+        self.assertEqual((run.exit["how"], run.exit["signal"]), (SIGNALED, 9))
+        self.assertLess(run.ended, 1.5)
+        self.assertEqual(len(self.inside(box)), 1)
+
+    def test_stopping_the_parent(self):
+        run = self.shell("kill -STOP $PPID; echo x; exit 4", timeout_ms=600)
+        self.assertEqual(run.stdout, b"x\n")
+        self.assertEqual(run.exit["flags"], TIMED_OUT)
+        self.assertEqual((run.exit["how"], run.exit["exit_code"]), (EXITED, 4))
+        self.assertLess(run.ended, 2)
+
+    def test_watchers_cannot_be_looked_into(self):
+        script = ("for p in 1 $PPID; do for f in mem fd environ maps; do "
+                  "cat /proc/$p/$f >/dev/null 2>&1 && echo $p $f; ls /proc/$p/fd >/dev/null 2>&1 && echo fd; done; done; "
+                  "echo 0 2>/dev/null > /proc/1/oom_score_adj && echo oom; true")
+        run = self.shell(script)
+        self.assertEqual(run.stdout, b"")
+
+    def test_oom_score(self):
+        run = self.shell("cat /proc/self/oom_score_adj /proc/1/oom_score_adj")
+        score = run.stdout.decode().split()
+        self.assertEqual(score[0], "1000")
+        self.assertLess(int(score[1]), 1000)
+
+    def test_nothing_inherited(self):
+        run = self.shell("ls -l /proc/self/fd | grep -c -v -e ' 0 -> pipe' -e ' 1 -> pipe' -e ' 2 -> pipe' -e /proc -e total; "
+                         "grep -e SigBlk -e SigIgn /proc/self/status; umask; ps -o pgid=,sid=,pid= $$")
+        lines = run.stdout.decode().split("\n")
+        self.assertEqual(lines[0], "0")
+        self.assertTrue(lines[1].endswith("0000000000000000") and lines[2].endswith("0000000000000000"), lines)
+        self.assertEqual(lines[3], "0022")
+        self.assertEqual(len(set(lines[4].split())), 1)
+
+    def test_zombie_storm(self):
+        code = ("import os\nfor i in range(3000):\n    p = os.fork()\n    if p == 0:\n"
+                "        if os.fork() == 0: os._exit(0)\n        os._exit(0)\n    os.waitpid(p, 0)\n"
+                "import time; time.sleep(0.1)\n"
+                "print(sum(') Z ' in open(f'/proc/{p}/stat').read() for p in os.listdir('/proc') if p.isdigit()))")
+        run = self.ready(PYTHON).run(PYTHON_CODE, code, timeout_ms=30000, timeout=30)
+        self.assertEqual(run.stdout, b"0\n", run.stderr)
+
+
+class Stream(Case):
+    def code(self, box):
+        """Exit code of PID 1 and when it came; the container is gone afterwards."""
+        answer = guestclient.engine("POST", f"/containers/{box.id}/wait?condition=removed", ok=(200, 404))
+        return answer.get("StatusCode") if isinstance(answer, dict) else None
+
+    def assertEndsItself(self, box, code, within=2.0):
+        """Waits through the engine, started before what makes it end."""
+        started = time.monotonic()
+        self.assertTrue(box.wait_gone(within + 3))
+        self.assertLess(time.monotonic() - started, within)
+
+    def waiting_for_code(self, box):
+        import threading
+        box.code = None
+
+        def ask():
+            box.code = self.code(box)
+        thread = threading.Thread(target=ask)
+        thread.start()
+        self.addCleanup(thread.join, 10)
+        time.sleep(0.05)
+        return thread
+
+    def assertCode(self, box, code, act, within=2.0, ping=False):
+        thread = self.waiting_for_code(box)
+        started = time.monotonic()
+        try:
+            act()
+        except OSError:
+            pass
+        box.wait_gone(within + 3, ping=ping)
+        thread.join(10)
+        self.assertLess(time.monotonic() - started, within)
+        self.assertEqual(box.code, code)
+
+    def test_no_hello(self):
+        box = Box(hello=False)
+        self.addCleanup(box.close)
+        self.assertCode(box, 82, lambda: None, within=6.5)
+
+    def test_silence(self):
+        box = self.box(deadman_ms=1000)
+        self.assertCode(box, 81, lambda: box.start_run(COMMAND, "sleep 30"), within=2)
+
+    def test_pings_keep_it_alive(self):
+        box = self.box(deadman_ms=1500)
+        self.assertFalse(box.wait_gone(3, ping=True))
+
+    def test_lifetime(self):
+        box = self.box(lifetime_s=1)
+        self.assertCode(box, 83, lambda: None, within=2.5, ping=True)
+
+    def test_stop_by_the_engine(self):
+        box = self.box()
+        run = lambda: (box.start_run(COMMAND, "sleep 30"), time.sleep(0.1),
+                       guestclient.engine("POST", f"/containers/{box.id}/kill?signal=SIGTERM"))
+        self.assertCode(box, 0, run)
+
+    def test_frozen_and_thawed(self):
+        """Time it was not running is not silence, when the pings are there after it."""
+        box = self.box(deadman_ms=2000)
+        guestclient.engine("POST", f"/containers/{box.id}/pause")
+        for _ in range(25):
+            box.send("h_ping")
+            time.sleep(0.1)
+        guestclient.engine("POST", f"/containers/{box.id}/unpause")
+        self.assertFalse(box.wait_gone(1, ping=True))
+        self.assertEqual(box.run(COMMAND, "echo on").stdout, b"on\n")
+
+    def test_broken_rules(self):
+        hello = lambda box: guestclient.pack_fields("h_hello", box.values)
+        tries = {
+            "second hello": lambda box: box.send("h_hello", hello(box)),
+            "hole in the sequence": lambda box: box.send("h_spec", b"x", 1, seq=7),
+            "repeated sequence": lambda box: (box.send("h_spec", b"x", 1, seq=1), box.send("h_spec", b"x", 1, seq=1)),
+            "run zero": lambda box: box.send("h_spec", b"x", 0),
+            "two runs": lambda box: (box.send("h_spec", b"x", 1), box.send("h_spec", b"x", 2)),
+            "stdin without a run": lambda box: box.send("h_stdin", b"x", 1),
+            "acknowledged what was not sent": lambda box: box.send("h_ack", struct.pack("<Q", 9)),
+            "credit for stdin": lambda box: box.send("h_credit", struct.pack("<Q", 9), 0, 0),
+            "sync with a wrong secret": lambda box: box.sync(secret=bytes(32)),
+            "sync from the future": lambda box: box.sync(last_guest_seq=5),
+        }
+        for name, act in tries.items():
+            with self.subTest(name):
+                box = self.box()
+                self.assertCode(box, 84, lambda: act(box))
+
+    def test_first_frame_must_be_the_hello(self):
+        for name in ("h_ping", "h_stdin_eof"):
+            box = Box(hello=False)
+            self.addCleanup(box.close)
+            self.assertCode(box, 84, lambda: box.send(name, b"", 1 if name != "h_ping" else 0))
+
+    def test_hello_of_another_version(self):
+        box = Box(hello=False)
+        self.addCleanup(box.close)
+        box.values["version"] = 99
+        self.assertCode(box, 84, lambda: box.send("h_hello", guestclient.pack_fields("h_hello", box.values)))
+
+    def test_torn_frame_then_sync(self):
+        """At whatever byte a broker died: padding, SYNC, and the stream goes on."""
+        whole = None
+        for cut in (1, 2, 3, 4, 8, 15, 16, 17, 20, 500, 1015, 1019):
+            with self.subTest(cut):
+                box = self.box()
+                whole = box.frame("h_spec", b"\x01" * 1000, 1, seq=1)
+                box.sock.sendall(whole[:cut])
+                nonce = box.sync()
+                frame = box.wait_frame("g_sync_ack")
+                self.assertEqual(guestclient.unpack_fields("g_sync_ack", frame[4]),
+                                 {"nonce": nonce, "last_host_seq": 0})
+                self.assertEqual(box.run(COMMAND, "echo on").stdout, b"on\n")
+
+    def test_wrong_checksum_is_not_acted_on(self):
+        box = self.box()
+        data = encode = guestclient.encode_spec(COMMAND, "touch /tmp/acted")
+        bad = bytearray(box.frame("h_run", data, 1, seq=1))
+        bad[-1] ^= 1
+        box.sock.sendall(bad)
+        box.sync(padding=False)
+        box.wait_frame("g_sync_ack")
+        self.assertEqual(box.run(COMMAND, "ls /tmp").stdout, b"")
+
+    def test_after_a_torn_frame_only_sync_is_read(self):
+        for name, act in {"ping": lambda box: box.send("h_ping"), "garbage": lambda box: box.sock.sendall(b"\x7f" * 40),
+                          "wrong secret": lambda box: box.sync(secret=bytes(32))}.items():
+            with self.subTest(name):
+                box = self.box()
+                bad = bytearray(box.frame("h_ping"))
+                bad[-1] ^= 1
+
+                def both():
+                    box.sock.sendall(bad)
+                    act(box)
+                self.assertCode(box, 84, both)
+
+    def test_padding_between_frames(self):
+        box = self.box()
+        for n in (1, 3, 16, 70000):
+            box.sock.sendall(bytes(n) + box.frame("h_ping"))
+        self.assertTrue(box.wait(lambda: sum(f[0] == "g_pong" for f in box.frames) == 4, 5))
+
+    def test_new_session_gets_what_was_lost(self):
+        """The connection breaks while output flows; the next one asks from where it has it."""
+        box = self.box()
+        run = box.start_run(COMMAND, "for i in {1..40000}; do echo $i; done; exit 6", timeout_ms=20000)
+        box.auto_ack = False
+        box.wait(lambda: len(run.stdout) > 20000)
+        seq, have = box.guest_seq, len(run.stdout)
+        box.reattach()
+        nonce = box.sync(last_guest_seq=seq)
+        end = time.monotonic() + 10
+        while box.inbox[16:32] != nonce and time.monotonic() < end:
+            # Anything may come before the answer: a broker looks for nothing else.
+            data = box.sock.recv(1 << 20)
+            box._feed(data)
+            at = box.inbox.find(nonce)
+            if at >= 16:
+                del box.inbox[:at - 16]
+        box.auto_ack = True
+        box.wait(lambda: run.exit is not None, 15)
+        self.assertEqual(run.stdout[:have + 100], b"".join(b"%d\n" % i for i in range(1, 40001))[:have + 100])
+        self.assertEqual(run.stdout, b"".join(b"%d\n" % i for i in range(1, 40001)))
+        self.assertEqual(run.exit["exit_code"], 6)
+
+    def test_sync_in_a_whole_session(self):
+        box = self.box()
+        box.run(COMMAND, "echo hi")
+        box.sync()
+        frame = box.wait_frame("g_sync_ack")
+        self.assertEqual(guestclient.unpack_fields("g_sync_ack", frame[4])["last_host_seq"], 1)
+
+    def test_host_frames_are_acknowledged(self):
+        box = self.box()
+        box.run(COMMAND, "echo hi")
+        acks = lambda: [struct.unpack("<Q", f[4])[0] for f in box.frames if f[0] == "g_ack"]
+        self.assertTrue(box.wait(lambda: acks() and acks()[-1] == 1, 2))
+
+    def test_byte_by_byte(self):
+        box = self.box()
+        box.current, box.run_number, box.started = guestclient.Run(), 1, time.perf_counter()
+        for byte in box.frame("h_run", guestclient.encode_spec(COMMAND, "echo slow"), 1):
+            box.sock.sendall(bytes([byte]))
+        self.assertEqual(box.wait_exit().stdout, b"slow\n")
+
+
+class Outside(Case):
+    def test_not_the_first_process(self):
+        init = os.path.join(guestclient.build_dir(), "share", "box", "init")
+        ended = subprocess.run([init], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        self.assertEqual(ended.returncode, 70)
+        self.assertIn(b"first process of a sandbox", ended.stderr)
+
+    def test_users_of_the_box(self):
+        run = self.shell("id -un; id -gn; cd ~; pwd; whoami")
+        self.assertEqual(run.stdout, b"bailey\nbailey\n/workspace\nbailey\n")
+
+    def test_idle_memory(self):
+        box = self.box()
+        time.sleep(0.3)
+        pid = guestclient.engine("GET", f"/containers/{box.id}/json")["State"]["Pid"]
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as handle:
+                pss = next(int(line.split()[1]) for line in handle if line.startswith("Pss:"))
+        except OSError as error:
+            self.skipTest(f"the engine's processes are not visible: {error}")
+        self.assertLess(pss, 400)
+
+
+if __name__ == "__main__":
+    why = guestclient.unavailable()
+    if why:
+        tap.skip_all(why)
+    tap.main()
