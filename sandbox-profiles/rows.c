@@ -23,35 +23,17 @@
 #ifndef SYS_poll
 #define SYS_poll (-1)
 #endif
-#ifndef SYS_dup2
-#define SYS_dup2 (-1)
-#endif
-#ifndef SYS_open
-#define SYS_open (-1)
-#endif
 #ifndef SYS_access
 #define SYS_access (-1)
 #endif
 #ifndef SYS_readlink
 #define SYS_readlink (-1)
 #endif
-#ifndef SYS_unlink
-#define SYS_unlink (-1)
-#endif
 #ifndef SYS_mkdir
 #define SYS_mkdir (-1)
 #endif
-#ifndef SYS_fork
-#define SYS_fork (-1)
-#endif
 #ifndef SYS_arch_prctl
 #define SYS_arch_prctl (-1)
-#endif
-#ifndef SYS_getrlimit
-#define SYS_getrlimit (-1)
-#endif
-#ifndef SYS_setrlimit
-#define SYS_setrlimit (-1)
 #endif
 
 #ifndef PR_SET_VMA
