@@ -194,6 +194,7 @@ struct probe {
 	struct engine_info info;
 	char image_id[81];
 	bool have_info, watching, swept;
+	struct log_limit said;
 };
 void probe_need(struct broker *b);  /* asks unless up or being asked */
 void probe_again(struct broker *b); /* asks even when up */

@@ -49,7 +49,8 @@ settle(struct broker *b, enum engine_state state, int err, enum run_status statu
 	p->known_ms = clock_now_ms();
 	(void)snprintf(p->message, sizeof(p->message), "%s", message ? message : "");
 	if (state == ENGINE_DOWN) {
-		log_warn("engine not usable: %s: %s", run_status_name(status), p->message);
+		if (log_allowed(&p->said, 3))
+			log_warn("engine not usable: %s: %s", run_status_name(status), p->message);
 		admission_fail_all(b, status, p->message);
 	}
 	health_answer(b);

@@ -168,6 +168,7 @@ on_client_row(void *ctx, struct link *l, const struct ipc_row *row)
 		s = seen_of(c, row->u.call_granted.call);
 		s->granted = true;
 		s->grants++;
+		s->order = ++w->orders;
 		s->grant = row->u.call_granted;
 		c->grant_order[c->n_granted++] = row->u.call_granted.call;
 		if (c->auto_run)

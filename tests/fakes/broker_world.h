@@ -11,7 +11,7 @@
 struct seen { /* what a frontend got */
 	uint64_t call;
 	bool granted, ended;
-	uint32_t grants, ends;
+	uint32_t grants, ends, order; /* order: of the grant, over all clients */
 	struct ipc_call_granted grant;
 	struct ipc_call_ended end;
 	char message[513];
@@ -55,7 +55,7 @@ struct world {
 	struct client client[3];
 	struct link *supervisor;
 	struct link_config supervisor_config;
-	uint32_t supervisor_rows[256];
+	uint32_t supervisor_rows[256], orders;
 };
 extern struct world *w;
 extern uint64_t world_skew_ms; /* added to every clock */

@@ -1,0 +1,317 @@
+/* The guest stream's rules, frame by frame, both directions. */
+#include "test.h"
+
+#include "broker_world.h"
+
+struct got {
+	uint32_t frames[256];
+	size_t bytes;
+};
+
+static void
+sink(void *ctx, const struct guest_frame *f)
+{
+	struct got *g = ctx;
+
+	g->frames[f->row->type]++;
+	g->bytes += f->len;
+}
+
+static uint8_t frame[GUEST_FRAME_MAX];
+
+static size_t
+make(enum guest_type t, uint8_t stream, uint32_t run, uint64_t seq, const void *p, size_t n)
+{
+	return guest_frame_write(frame, t, stream, run, seq, p, n);
+}
+
+static int
+feed(struct session *s, struct got *g, enum guest_type t, uint8_t stream, uint32_t run,
+     uint64_t seq, const void *p, size_t n)
+{
+	return session_feed(s, frame, make(t, stream, run, seq, p, n), g, sink);
+}
+
+static void
+greet(struct session *s, struct got *g)
+{
+	struct guest_g_hello h = {.version = GUEST_VERSION, .uid = 10001};
+	uint8_t p[16];
+
+	session_init(s);
+	guest_put_g_hello(&h, p);
+	assert_int_equal(feed(s, g, GUEST_g_hello, 0, 0, 0, p, sizeof(p)), 0);
+}
+
+static int
+host(struct session *s, enum guest_type t, uint32_t stream, const void *p, size_t n)
+{
+	struct ipc_bin data = {p, n};
+
+	return session_host_frame(s, t, stream, &data, frame);
+}
+
+static void
+start(struct session *s, struct got *g)
+{
+	greet(s, g);
+	assert_true(host(s, GUEST_h_run, 0, "x", 1) > 0);
+}
+
+static void
+test_hello_first_and_once(void **state)
+{
+	struct session s;
+	struct got g = {0};
+	uint8_t p[16] = {1};
+
+	(void)state;
+	session_init(&s);
+	assert_int_equal(feed(&s, &g, GUEST_g_pong, 0, 0, 0, NULL, 0), -EBADMSG);
+	session_done(&s);
+	greet(&s, &g);
+	assert_int_equal(feed(&s, &g, GUEST_g_pong, 0, 0, 0, NULL, 0), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_hello, 0, 0, 0, p, sizeof(p)), -EBADMSG);
+	session_done(&s);
+}
+
+/* Nothing of a run before h_run, nothing after EXIT. */
+static void
+test_run_frames_only_during_the_run(void **state)
+{
+	uint8_t exit_payload[104] = {1}, credit[8] = {0};
+	struct session s;
+	struct got g = {0};
+
+	(void)state;
+	greet(&s, &g);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, "x", 1), -EBADMSG);
+	session_done(&s);
+	greet(&s, &g);
+	assert_int_equal(feed(&s, &g, GUEST_g_exit, 0, 1, 1, exit_payload, 104), -EBADMSG);
+	session_done(&s);
+	start(&s, &g);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, "x", 1), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_exit, 0, 1, 2, exit_payload, 104), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_pong, 0, 0, 0, NULL, 0), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 3, "x", 1), -EBADMSG);
+	session_done(&s);
+	start(&s, &g);
+	assert_int_equal(feed(&s, &g, GUEST_g_credit, 0, 1, 0, credit, 8), -EBADMSG); /* shrinks */
+	session_done(&s);
+}
+
+static void
+test_sequence_run_and_stream_must_match(void **state)
+{
+	static const struct {
+		uint8_t stream;
+		uint32_t run;
+		uint64_t seq;
+	} bad[] = {{1, 1, 2}, {1, 1, 0}, {1, 2, 1}, {1, 0, 1}, {0, 1, 1}, {3, 1, 1}};
+	struct got g = {0};
+	struct session s;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		start(&s, &g);
+		assert_int_equal(
+			feed(&s, &g, GUEST_g_out, bad[i].stream, bad[i].run, bad[i].seq, "x", 1),
+			-EBADMSG);
+		session_done(&s);
+	}
+	start(&s, &g);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, "x", 1), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, "x", 1), -EBADMSG); /* again */
+	session_done(&s);
+}
+
+static void
+test_a_guest_cannot_pass_its_credit(void **state)
+{
+	static uint8_t chunk[GUEST_PAYLOAD_MAX];
+	struct guest_h_credit credit = {.limit = GUEST_WINDOW + 10};
+	uint8_t p[8];
+	struct got g = {0};
+	struct session s;
+	uint64_t seq = 0;
+
+	(void)state;
+	start(&s, &g);
+	for (unsigned int i = 0; i < GUEST_WINDOW / GUEST_PAYLOAD_MAX; i++)
+		assert_int_equal(feed(&s, &g, GUEST_g_out, 2, 1, ++seq, chunk, sizeof(chunk)), 0);
+	assert_int_equal(g.bytes, GUEST_WINDOW + 16);
+	guest_put_h_credit(&credit, p);
+	assert_true(host(&s, GUEST_h_credit, 2, p, 8) > 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 2, 1, ++seq, chunk, 10), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, ++seq, chunk, 1), 0); /* its own window */
+	assert_int_equal(feed(&s, &g, GUEST_g_tail, 2, 1, ++seq, chunk, GUEST_TAIL_MAX), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_tail, 2, 1, seq + 1, chunk, 1), -EBADMSG);
+	session_done(&s);
+	start(&s, &g);
+	for (seq = 0; seq < GUEST_WINDOW / GUEST_PAYLOAD_MAX;)
+		assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, ++seq, chunk, sizeof(chunk)), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, ++seq, chunk, 1), -EBADMSG);
+	session_done(&s);
+}
+
+static void
+test_bytes_may_come_cut_anywhere(void **state)
+{
+	static uint8_t all[4 * GUEST_FRAME_MAX], chunk[GUEST_PAYLOAD_MAX];
+	uint32_t seed = 7;
+	size_t n = 0;
+
+	(void)state;
+	for (uint64_t seq = 1; seq <= 3; seq++) {
+		size_t len = make(GUEST_g_out, 1, 1, seq, chunk, seq == 2 ? 1 : sizeof(chunk));
+
+		memcpy(all + n, frame, len);
+		n += len + 5; /* and some padding */
+	}
+	for (int round = 0; round < 50; round++) {
+		struct got g = {0};
+		struct session s;
+
+		start(&s, &g);
+		for (size_t at = 0; at < n;) {
+			size_t take = round == 0 ? 1 : 1 + test_random(&seed) % 40000;
+
+			take = take < n - at ? take : n - at;
+			assert_int_equal(session_feed(&s, all + at, take, &g, sink), 0);
+			at += take;
+		}
+		assert_int_equal(g.frames[GUEST_g_out], 3);
+		session_done(&s);
+	}
+}
+
+static void
+test_garbage_and_damage(void **state)
+{
+	struct got g = {0};
+	struct session s;
+	uint32_t seed = 99;
+	size_t n;
+
+	(void)state;
+	for (int i = 0; i < 2000; i++) { /* one flipped bit is never accepted as a frame */
+		struct got before;
+
+		start(&s, &g);
+		n = make(GUEST_g_out, 1, 1, 1, "some output", 11);
+		frame[test_random(&seed) % n] ^= (uint8_t)(1u << test_random(&seed) % 8);
+		before = g;
+		(void)session_feed(&s, frame, n, &g, sink);
+		assert_int_equal(g.frames[GUEST_g_out], before.frames[GUEST_g_out]);
+		session_done(&s);
+	}
+	greet(&s, &g);
+	n = guest_frame_write(frame, GUEST_h_ping, 0, 0, 0, NULL, 0); /* ours, echoed */
+	assert_int_equal(session_feed(&s, frame, n, &g, sink), -EBADMSG);
+	session_done(&s);
+}
+
+static void
+test_acknowledgements(void **state)
+{
+	static uint8_t chunk[GUEST_PAYLOAD_MAX];
+	struct guest_g_ack ack = {.seq = 1};
+	uint8_t p[8], out[64];
+	struct got g = {0};
+	struct session s;
+
+	(void)state;
+	start(&s, &g);
+	guest_put_g_ack(&ack, p);
+	assert_int_equal(feed(&s, &g, GUEST_g_ack, 0, 0, 0, p, 8), 0);
+	assert_int_equal(session_ack(&s, true, out), 0); /* nothing to acknowledge */
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, chunk, 100), 0);
+	assert_int_equal(session_ack(&s, false, out), 0); /* not yet worth a write */
+	assert_true(session_ack(&s, true, out) > 0);
+	assert_int_equal(session_ack(&s, true, out), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 2, chunk, sizeof(chunk)), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 3, chunk, sizeof(chunk)), 0);
+	assert_true(session_ack(&s, false, out) > 0);
+	ack.seq = 2; /* we sent only one frame */
+	guest_put_g_ack(&ack, p);
+	assert_int_equal(feed(&s, &g, GUEST_g_ack, 0, 0, 0, p, 8), -EBADMSG);
+	session_done(&s);
+}
+
+static void
+test_frontend_frames(void **state)
+{
+	static uint8_t chunk[GUEST_PAYLOAD_MAX];
+	struct guest_h_credit credit = {.limit = 5};
+	struct guest_g_credit more = {.limit = GUEST_WINDOW + 1};
+	struct got g = {0};
+	struct session s;
+	uint8_t p[8];
+
+	(void)state;
+	greet(&s, &g);
+	assert_int_equal(host(&s, GUEST_h_hello, 0, chunk, 64), -EPROTO); /* the broker's own */
+	assert_int_equal(host(&s, GUEST_h_end, 0, chunk, 4), -EPROTO);
+	assert_int_equal(host(&s, GUEST_g_out, 1, chunk, 4), -EPROTO);
+	assert_int_equal(host(&s, (enum guest_type)0x99, 0, chunk, 4), -EPROTO);
+	assert_int_equal(host(&s, GUEST_h_stdin, 0, chunk, 4), -EPROTO); /* before RUN */
+	for (unsigned int i = 0; i < GUEST_SPEC_MAX / GUEST_PAYLOAD_MAX; i++)
+		assert_true(host(&s, GUEST_h_spec, 0, chunk, sizeof(chunk)) > 0);
+	assert_int_equal(host(&s, GUEST_h_spec, 0, chunk, 1), -EPROTO); /* over 2 MiB */
+	assert_true(host(&s, GUEST_h_run, 0, chunk, 0) > 0);
+	assert_int_equal(host(&s, GUEST_h_run, 0, chunk, 0), -EPROTO); /* single use */
+	assert_int_equal(host(&s, GUEST_h_spec, 0, chunk, 1), -EPROTO);
+	guest_put_h_credit(&credit, p);
+	assert_int_equal(host(&s, GUEST_h_credit, 1, p, 8), -EPROTO); /* shrinks */
+	credit.limit = UINT64_MAX;
+	guest_put_h_credit(&credit, p);
+	assert_int_equal(host(&s, GUEST_h_credit, 1, p, 8), -EPROTO); /* no end to it */
+	credit.limit = GUEST_WINDOW + 1;
+	guest_put_h_credit(&credit, p);
+	assert_int_equal(host(&s, GUEST_h_credit, 0, p, 8), -EPROTO); /* stdin is the guest's */
+	assert_true(host(&s, GUEST_h_credit, 1, p, 8) > 0);
+	for (unsigned int i = 0; i < GUEST_WINDOW / GUEST_PAYLOAD_MAX; i++)
+		assert_true(host(&s, GUEST_h_stdin, 0, chunk, sizeof(chunk)) > 0);
+	assert_int_equal(host(&s, GUEST_h_stdin, 0, chunk, 1), -EPROTO);
+	guest_put_g_credit(&more, p);
+	assert_int_equal(feed(&s, &g, GUEST_g_credit, 0, 1, 0, p, 8), 0);
+	assert_true(host(&s, GUEST_h_stdin, 0, chunk, 1) > 0);
+	assert_true(host(&s, GUEST_h_stdin_eof, 0, NULL, 0) > 0);
+	assert_int_equal(host(&s, GUEST_h_stdin_eof, 0, NULL, 0), -EPROTO);
+	assert_int_equal(s.host_seq, 64 + 1 + 8 + 1 + 1);
+	session_done(&s);
+}
+
+static void
+test_end_frame(void **state)
+{
+	struct got g = {0};
+	struct session s;
+
+	(void)state;
+	greet(&s, &g);
+	assert_int_equal(session_end_frame(&s, CAUSE_CANCEL, frame), 0);
+	assert_true(host(&s, GUEST_h_run, 0, "x", 1) > 0);
+	assert_true(session_end_frame(&s, CAUSE_CANCEL, frame) > 0);
+	assert_int_equal(s.host_seq, 2);
+	session_done(&s);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hello_first_and_once),
+		cmocka_unit_test(test_run_frames_only_during_the_run),
+		cmocka_unit_test(test_sequence_run_and_stream_must_match),
+		cmocka_unit_test(test_a_guest_cannot_pass_its_credit),
+		cmocka_unit_test(test_bytes_may_come_cut_anywhere),
+		cmocka_unit_test(test_garbage_and_damage),
+		cmocka_unit_test(test_acknowledgements),
+		cmocka_unit_test(test_frontend_frames),
+		cmocka_unit_test(test_end_frame),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* The status matrix. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static struct ipc_watch_figures base = {.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
+					.cpu_us = 100,
+					.current_bytes = 7,
+					.oom_kills = 2,
+					.pids_hits = 3};
+static struct ipc_watch_figures calm = {.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS,
+					.cpu_us = 150,
+					.peak_bytes = 9,
+					.oom_kills = 2,
+					.pids_hits = 3};
+static struct ipc_watch_figures oom = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 3, .pids_hits = 3};
+static struct ipc_watch_figures pids = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 2, .pids_hits = 4};
+static struct ipc_watch_figures both = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 3, .pids_hits = 4};
+static struct ipc_watch_figures blind = {.have = 0, .oom_kills = 99, .pids_hits = 99};
+
+static void
+test_with_exit(void **state)
+{
+	static const struct {
+		struct guest_g_exit e;
+		const struct ipc_watch_figures *final;
+		enum run_status want;
+	} rows[] = {
+		{{.how = EXIT_EXITED}, &calm, RUN_ok},
+		{{.how = EXIT_EXITED}, &both, RUN_ok}, /* never instead of ok */
+		{{.how = EXIT_EXITED, .flags = EXIT_WORKSPACE_FULL}, &calm, RUN_ok},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &calm, RUN_nonzero},
+		{{.how = EXIT_EXITED, .exit_code = 3}, NULL, RUN_nonzero},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &blind, RUN_nonzero},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &oom, RUN_oom_killed},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &pids, RUN_pids_limit},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &both, RUN_oom_killed},
+		{{.how = EXIT_EXITED, .exit_code = 3, .flags = EXIT_TMP_FULL},
+		 &calm,
+		 RUN_disk_full},
+		{{.how = EXIT_EXITED, .exit_code = 3, .flags = EXIT_WORKSPACE_FULL},
+		 &pids,
+		 RUN_pids_limit},
+		{{.how = EXIT_SIGNALED, .signal = 9}, &calm, RUN_signaled},
+		{{.how = EXIT_SIGNALED, .signal = 9}, &oom, RUN_oom_killed},
+		{{.how = EXIT_SIGNALED, .signal = 11, .flags = EXIT_TMP_FULL}, NULL, RUN_disk_full},
+		{{.how = EXIT_SIGNALED, .signal = 9, .flags = EXIT_TIMED_OUT}, &oom, RUN_timed_out},
+		{{.how = EXIT_EXITED, .flags = EXIT_TIMED_OUT}, &calm, RUN_timed_out},
+		{{.how = EXIT_SIGNALED, .signal = 9, .flags = EXIT_OUTPUT_LIMIT},
+		 &calm,
+		 RUN_output_limit},
+		{{.how = EXIT_SIGNALED, .signal = 9, .flags = EXIT_ENDED}, &calm, RUN_cancelled},
+		{{.how = EXIT_NOT_STARTED, .exit_code = ENOENT}, &calm, RUN_denied},
+		{{.how = EXIT_NOT_STARTED, .exit_code = EAGAIN}, &calm, RUN_pids_limit},
+		{{.how = EXIT_NOT_STARTED, .exit_code = ENOMEM}, &calm, RUN_oom_killed},
+		{{.how = EXIT_NOT_STARTED, .exit_code = ENOSPC}, &calm, RUN_disk_full},
+		{{.how = EXIT_NOT_STARTED, .exit_code = E2BIG, .flags = EXIT_FORK_FAILED},
+		 NULL,
+		 RUN_denied},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct run_facts f = {
+			.exit = &rows[i].e, .baseline = &base, .final = rows[i].final};
+
+		assert_int_equal(verdict_status(&f), rows[i].want);
+	}
+}
+
+static void
+test_without_exit(void **state)
+{
+	static const struct {
+		enum end_cause cause;
+		bool event;
+		const struct ipc_watch_figures *final;
+		enum run_status want;
+	} rows[] = {
+		{CAUSE_DIED, false, &calm, RUN_lost},
+		{CAUSE_DIED, false, NULL, RUN_lost},
+		{CAUSE_DIED, false, &oom, RUN_oom_killed},
+		{CAUSE_DIED, true, NULL, RUN_oom_killed},
+		{CAUSE_DEADLINE, false, NULL, RUN_timed_out},
+		{CAUSE_DEADLINE, true, &oom, RUN_timed_out},
+		{CAUSE_CANCEL, false, NULL, RUN_cancelled},
+		{CAUSE_OWNER_GONE, false, NULL, RUN_cancelled},
+		{CAUSE_BAD_FRAME, false, &calm, RUN_lost},
+		{CAUSE_LIFETIME, false, &calm, RUN_lost},
+		{CAUSE_SILENT, false, &calm, RUN_lost},
+	};
+	char text[300];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct run_facts f = {.cause = rows[i].cause,
+				      .oom_event = rows[i].event,
+				      .baseline = &base,
+				      .final = rows[i].final};
+		enum run_status s = verdict_status(&f);
+
+		assert_int_equal(s, rows[i].want);
+		assert_true(strlen(verdict_message(&f, s, text, sizeof(text))) > 10);
+	}
+}
+
+static void
+test_no_baseline_counts_from_zero(void **state)
+{
+	struct guest_g_exit e = {.how = EXIT_SIGNALED, .signal = 9};
+	struct run_facts f = {.exit = &e, .final = &oom};
+	struct ipc_call_ended out = {0};
+
+	(void)state;
+	assert_int_equal(verdict_status(&f), RUN_oom_killed);
+	f.final = &calm;
+	verdict_figures(&f, &out); /* processor time would hold the container's start */
+	assert_int_equal(out.have, FIG_PEAK);
+	f.baseline = &base;
+	verdict_figures(&f, &out);
+	assert_int_equal(out.have, FIG_PEAK | FIG_CPU | FIG_CURRENT);
+	assert_int_equal(out.cpu_us, 50);
+	assert_int_equal(out.baseline_bytes, 7);
+	out = (struct ipc_call_ended){0};
+	f.final = NULL;
+	verdict_figures(&f, &out);
+	assert_int_equal(out.have, 0);
+}
+
+static void
+test_a_command_that_cannot_start_is_told_why(void **state)
+{
+	struct guest_g_exit e = {.how = EXIT_NOT_STARTED, .exit_code = ENOENT};
+	struct run_facts f = {.exit = &e};
+	char text[300];
+
+	(void)state;
+	assert_non_null(
+		strstr(verdict_message(&f, RUN_denied, text, sizeof(text)), "No such file"));
+	e.exit_code = UINT32_MAX;
+	assert_non_null(strstr(verdict_message(&f, RUN_denied, text, sizeof(text)), "unknown"));
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_with_exit),
+		cmocka_unit_test(test_without_exit),
+		cmocka_unit_test(test_no_baseline_counts_from_zero),
+		cmocka_unit_test(test_a_command_that_cannot_start_is_told_why),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
