@@ -82,6 +82,8 @@ action_hold(struct reaper *r, struct box *b)
 {
 	if (b->pidfd != -1)
 		return 0;
+	if (b->rec.pid == 0 || b->rec.container[0] == '\0')
+		return -ESRCH;
 	int rc = kill_open(r->proc_fd, b->rec.pid, b->rec.container, &b->pidfd);
 	if (rc < 0)
 		return rc;

@@ -260,6 +260,7 @@ maybe_over(struct tree *t)
 	for (size_t i = 0; i < CHILD_COUNT; i++)
 		if (t->child[i].state != CHILD_GAVE_UP)
 			return;
+	t->over = true;
 	(void)event_base_loopbreak(t->base);
 }
 
@@ -281,6 +282,7 @@ carry_out(struct child *c, enum child_action action)
 		arm(c, END_MS);
 		break;
 	case CHILD_ACT_TELL_STOP:
+		(void)event_del(c->timer); /* from here on the tree's own clock counts */
 		if (c->link != NULL)
 			(void)link_send(c->link, IPC_ROW(stop, .grace_ms = GRACE_MS));
 		break;

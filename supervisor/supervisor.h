@@ -185,6 +185,7 @@ struct tree {
 	uint32_t own_layers;
 	struct event *stop_timer;
 	bool stopping;
+	bool over; /* no child runs or will run */
 	int exit_code;
 };
 /* launch.c: c->pid stays 0 when no process came of it. */

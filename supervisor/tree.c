@@ -179,7 +179,8 @@ run(struct tree *t)
 	/* A frontend that could not even be spawned leaves nothing to wait for. */
 	if (t->child[CHILD_FRONTEND].state == CHILD_GAVE_UP)
 		children_stop(t, EXIT_NOT_STARTED);
-	(void)event_base_dispatch(t->base);
+	if (!t->over)
+		(void)event_base_dispatch(t->base);
 	children_done(t);
 	event_free(on);
 	event_base_free(t->base);
