@@ -23,6 +23,11 @@
 #include <sys/stat.h>
 
 #define CONDITIONS_MAX 3
+#ifdef __x86_64__
+#define ARCHITECTURE "SCMP_ARCH_X86_64" /* and neither X86 nor X32 */
+#else
+#define ARCHITECTURE "SCMP_ARCH_AARCH64"
+#endif
 #define CLONE_ANY_NAMESPACE                                                            \
 	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	 CLONE_NEWPID | CLONE_NEWNET)
@@ -108,13 +113,16 @@ put_entry(FILE *out, const struct row *first)
 		      first->err == 0 ? "SCMP_ACT_ALLOW" : "SCMP_ACT_ERRNO");
 }
 
-/* Some engines ignore the default's errno: EPERM is what all of them mean by it. */
+/* Some engines ignore the default's errno: EPERM is what all of them mean by it.
+ * The native architecture goes without saying, but only where it is said does
+ * runc 1.1 answer ENOSYS for calls younger than itself, which libraries expect. */
 static void
 put_json(FILE *out)
 {
 	(void)fprintf(out,
-		      "{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":%d,\"syscalls\":[",
-		      EPERM);
+		      "{\"defaultAction\":\"SCMP_ACT_ERRNO\",\"defaultErrnoRet\":%d,"
+		      "\"architectures\":[\"%s\"],\"syscalls\":[",
+		      EPERM, ARCHITECTURE);
 	for (const struct row *row = rows; row < rows + row_count; row++) {
 		if (already_put(row))
 			continue;
