@@ -8,9 +8,12 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -243,6 +246,65 @@ test_namespaces_whole_lock(void **state)
 	run_case(whole_lock_in_child);
 }
 
+/* As in a container or under a security module: one call is refused. */
+static void
+refuse(unsigned nr)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = ARRAY_LEN(code), .filter = code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(90);
+}
+
+static void
+refused_in_child(void *arg)
+{
+	const unsigned *nr = arg;
+	struct confine_plan plan = {.table = TABLE_FRONTEND, .namespaces = true};
+	uint32_t layers = 0;
+
+	if (geteuid() == 0 &&
+	    (setresgid(64999, 64999, 64999) != 0 || setresuid(64999, 64999, 64999) != 0))
+		_exit(91);
+	refuse(*nr);
+	if (confine_lock(&plan, &layers) != 0 || confine_selftest(&plan, layers) != 0)
+		_exit(1);
+	_exit((layers & LAYER_NAMESPACES) == 0 ? 0 : 2);
+}
+
+static void
+test_namespaces_refused(void **state)
+{
+	static unsigned calls[] = {SYS_unshare, SYS_mount};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++)
+		assert_int_equal(test_in_child(refused_in_child, &calls[i]), 0);
+}
+
+/* Landlock refused from outside is Landlock absent. */
+static void
+no_landlock_in_child(void *arg)
+{
+	(void)arg;
+	refuse(SYS_landlock_create_ruleset);
+	_exit(confine_no_files() == 0 ? 0 : 1);
+}
+
+static void
+test_namespaces_no_landlock(void **state)
+{
+	(void)state;
+	assert_int_equal(test_in_child(no_landlock_in_child, NULL), 0);
+}
+
 int
 main(void)
 {
@@ -252,6 +314,8 @@ main(void)
 		cmocka_unit_test(test_namespaces_reaper_dirs),
 		cmocka_unit_test(test_namespaces_keep_net),
 		cmocka_unit_test(test_namespaces_whole_lock),
+		cmocka_unit_test(test_namespaces_refused),
+		cmocka_unit_test(test_namespaces_no_landlock),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
