@@ -143,7 +143,7 @@ kill_process(struct reaper *r, struct box *b, bool may_order)
 		int rc = kill_send(b->pidfd, SIGKILL);
 		if (rc == 0 || rc == -ESRCH) /* gone already: the pidfd says so in a moment */
 			return;
-		log_warn("box %" PRIu64 ": signal refused: %s", b->rec.box, strerror(-rc));
+		log_warn("box %" PRIu64 ": signal refused: %s", b->rec.box, strerrordesc_np(-rc));
 		b->own_kill = false;
 	}
 	if (may_order && r->broker != NULL)
@@ -166,7 +166,7 @@ act_hold(struct reaper *r, struct box *b)
 
 	if (rc < 0)
 		log_debug("box %" PRIu64 ": pid %u is not seen from here: %s", b->rec.box,
-			  b->rec.pid, strerror(-rc));
+			  b->rec.pid, strerrordesc_np(-rc));
 	if (r->broker != NULL)
 		(void)link_send(r->broker, IPC_ROW(watch_held, .box = b->rec.box,
 						   .own_kill = b->pidfd != -1 && b->own_kill));
@@ -338,7 +338,7 @@ action_rearm(struct reaper *r)
 	}
 	int rc = deadline_arm(&r->deadline, at);
 	if (rc < 0)
-		fatal("cannot set the timer: %s", strerror(-rc));
+		fatal("cannot set the timer: %s", strerrordesc_np(-rc));
 	if (r->stopping && !work)
 		r->on_idle(r);
 }

@@ -27,7 +27,7 @@ on_broker_closed(void *ctx, struct link *l, int reason)
 	struct reaper *r = ctx;
 
 	log_at(r->stopping ? LOG_L_DEBUG : LOG_L_WARNING, "broker link lost%s%s",
-	       reason < 0 ? ": " : "", reason < 0 ? strerror(-reason) : "");
+	       reason < 0 ? ": " : "", reason < 0 ? strerrordesc_np(-reason) : "");
 	link_free(l);
 	r->broker = NULL;
 	watch_broker_lost(r);
@@ -56,7 +56,7 @@ on_supervisor_closed(void *ctx, struct link *l, int reason)
 
 	(void)l;
 	log_info("supervisor gone: every box is killed (%s)",
-		 reason < 0 ? strerror(-reason) : "closed");
+		 reason < 0 ? strerrordesc_np(-reason) : "closed");
 	watch_broker_lost(r); /* signals what can be signalled, at once */
 	(void)event_base_loopbreak(r->base);
 }
@@ -87,7 +87,7 @@ reaper_on_peer(void *ctx, struct link *l, const struct ipc_row *row)
 	}
 	int rc = fd_move(TAKE_FD(r->pending_fd), FD_PEER);
 	if (rc < 0)
-		fatal("peer: %s", strerror(-rc));
+		fatal("peer: %s", strerrordesc_np(-rc));
 	(void)fd_set_cloexec(FD_PEER, true); /* nothing is ever executed here; harmless */
 	start_broker_link(r);
 	watch_broker_new(r);
@@ -169,10 +169,10 @@ open_all(struct reaper *r)
 {
 	int rc = ledger_open(&r->ledger, FD_STATE);
 	if (rc < 0)
-		fatal("ledger: %s", strerror(-rc));
+		fatal("ledger: %s", strerrordesc_np(-rc));
 	r->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->proc_fd == -1)
-		fatal("/proc: %s", strerror(errno));
+		fatal("/proc: %s", strerrordesc_np(errno));
 	/* Without it there are no counters; boxes still end. */
 	r->cgroup_fd = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	r->base = event_base_new();
@@ -180,7 +180,7 @@ open_all(struct reaper *r)
 		fatal("no event loop");
 	rc = deadline_init(&r->deadline);
 	if (rc < 0)
-		fatal("timer: %s", strerror(-rc));
+		fatal("timer: %s", strerrordesc_np(-rc));
 	r->timer_event = event_new(r->base, r->deadline.fd, EV_READ | EV_PERSIST, on_timer, r);
 	if (r->timer_event == NULL || event_add(r->timer_event, NULL) == -1)
 		fatal("timer: no event");
@@ -194,14 +194,14 @@ confine(struct confine_plan *plan, struct reaper *r)
 
 	int rc = confine_start(plan, FD_STATE);
 	if (rc < 0)
-		fatal("start: %s", strerror(-rc));
+		fatal("start: %s", strerrordesc_np(-rc));
 	open_all(r);
 	rc = confine_lock(plan, &layers);
 	if (rc < 0)
-		fatal("confinement: %s", strerror(-rc));
+		fatal("confinement: %s", strerrordesc_np(-rc));
 	rc = confine_selftest(plan, layers);
 	if (rc < 0)
-		fatal("self-test: %s", strerror(-rc));
+		fatal("self-test: %s", strerrordesc_np(-rc));
 	return layers;
 }
 

@@ -105,7 +105,7 @@ reaper_on_watch_intend(void *ctx, struct link *l, const struct ipc_row *row)
 	} else {
 		int rc = intend(r, m);
 		if (rc < 0) {
-			log_error("box %" PRIu64 " refused: %s", m->box, strerror(-rc));
+			log_error("box %" PRIu64 " refused: %s", m->box, strerrordesc_np(-rc));
 			refuse(r, m->box, CAUSE_START);
 			return;
 		}

@@ -204,7 +204,8 @@ on_closed(void *ctx, struct link *l, int reason)
 	link_free(l);
 	c->link = NULL;
 	if (reason < 0)
-		log_error("%s: its link failed: %s", children_name(c->id), strerror(-reason));
+		log_error("%s: its link failed: %s", children_name(c->id),
+			  strerrordesc_np(-reason));
 	step(c, reason < 0 ? CHILD_EV_FAULT : CHILD_EV_CLOSED);
 }
 
@@ -244,7 +245,7 @@ act_start(struct child *c)
 		arm(c, START_MS);
 		return;
 	}
-	log_error("%s cannot be started: %s", children_name(c->id), strerror(-r));
+	log_error("%s cannot be started: %s", children_name(c->id), strerrordesc_np(-r));
 	if (c->pid != 0) {
 		step(c, CHILD_EV_FAULT); /* it runs, but cannot be told what it needs */
 		return;
@@ -276,7 +277,7 @@ carry_out(struct child *c, enum child_action action)
 		break;
 	case CHILD_ACT_KILL:
 		if (c->pid != 0 && kill(c->pid, SIGKILL) == -1)
-			log_error("%s: kill: %s", children_name(c->id), strerror(errno));
+			log_error("%s: kill: %s", children_name(c->id), strerrordesc_np(errno));
 		break;
 	case CHILD_ACT_AWAIT_END:
 		arm(c, END_MS);

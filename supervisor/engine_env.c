@@ -176,7 +176,8 @@ read_pem(const char *dir, const char *name, struct buf *ret, char *error, size_t
 	if (r == 0 && len == 0)
 		r = -ENODATA;
 	if (r < 0) {
-		(void)snprintf(error, cap, "DOCKER_CERT_PATH: %.300s: %s", path, strerror(-r));
+		(void)snprintf(error, cap, "DOCKER_CERT_PATH: %.300s: %s", path,
+			       strerrordesc_np(-r));
 		return r;
 	}
 	buf_commit(ret, len);

@@ -122,7 +122,7 @@ settings_gather(struct facts *ret, const struct options *o, char *error, size_t 
 	if (r == 0)
 		r = own_start_time(&f.tree_start);
 	if (r < 0) {
-		(void)snprintf(error, cap, "/proc: %s", strerror(-r));
+		(void)snprintf(error, cap, "/proc: %s", strerrordesc_np(-r));
 		return r;
 	}
 	/* 0 = unknown: another tree then judges ours by age alone. */

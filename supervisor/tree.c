@@ -50,7 +50,7 @@ open_programs(struct tree *t, char *error, size_t cap)
 		}
 		if (r < 0) {
 			(void)snprintf(error, cap, "%s is not beside this program: %s", name,
-				       strerror(-r));
+				       strerrordesc_np(-r));
 			return r;
 		}
 	}
@@ -112,7 +112,7 @@ prepare(struct tree *t, char *error, size_t cap)
 		t->facts.flags |= SETTINGS_REAPER_KILLS;
 	t->ledger = make_ledger();
 	if (t->ledger < 0) {
-		(void)snprintf(error, cap, "ledger: %s", strerror(-t->ledger));
+		(void)snprintf(error, cap, "ledger: %s", strerrordesc_np(-t->ledger));
 		return t->ledger;
 	}
 	return 0;
@@ -149,16 +149,16 @@ start_all(struct tree *t)
 	if (r == 0)
 		r = identity_become_self(&t->identity);
 	if (r < 0)
-		fatal("giving up rights: %s", strerror(-r));
+		fatal("giving up rights: %s", strerrordesc_np(-r));
 	if (t->engine.kind != ENGINE_UNIX) {
 		r = engine_env_resolve(&t->engine);
 		if (r < 0)
 			log_error("DOCKER_HOST: %s has no address: %s", t->engine.host,
-				  strerror(-r));
+				  strerrordesc_np(-r));
 	}
 	r = confine_self(t);
 	if (r < 0)
-		fatal("confinement: %s", strerror(-r));
+		fatal("confinement: %s", strerrordesc_np(-r));
 	children_start(t, CHILD_BROKER);
 	children_start(t, CHILD_REAPER);
 }

@@ -1,0 +1,236 @@
+/* supervisor/children.c: the table, the pauses, and the machine with launches of our own. */
+#include "test.h"
+#include "supervisor.h"
+
+#include <signal.h>
+#include <event2/event.h>
+
+static struct tree t;
+static int launches[CHILD_COUNT];
+static bool launch_fails, child_exits_at_once;
+
+int __wrap_launch(struct child *c);
+int
+__wrap_launch(struct child *c)
+{
+	launches[c->id]++;
+	if (launch_fails)
+		return -EAGAIN;
+	c->pid = fork();
+	if (c->pid == 0) {
+		if (!child_exits_at_once)
+			(void)pause();
+		_exit(7);
+	}
+	return c->pid > 0 ? 0 : -errno;
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	memset(launches, 0, sizeof(launches));
+	launch_fails = child_exits_at_once = false;
+	t.base = event_base_new();
+	children_init(&t);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < CHILD_COUNT; i++) {
+		if (t.child[i].pid == 0)
+			continue;
+		assert_int_equal(kill(t.child[i].pid, SIGKILL), 0);
+		assert_int_equal(waitpid(t.child[i].pid, NULL, 0), t.child[i].pid);
+	}
+	children_done(&t);
+	event_base_free(t.base);
+	return 0;
+}
+
+/* Waits until the child's process has ended, then lets the machine see it. */
+static void
+reap(enum child_id id)
+{
+	siginfo_t info;
+
+	assert_int_equal(waitid(P_PID, (id_t)t.child[id].pid, &info, WEXITED | WNOWAIT), 0);
+	children_reap(&t);
+}
+
+static void
+loop_for_ms(unsigned ms)
+{
+	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+	assert_int_equal(event_base_loopexit(t.base, &tv), 0);
+	assert_true(event_base_dispatch(t.base) >= 0);
+}
+
+static void
+test_every_cell_is_filled(void **state)
+{
+	(void)state;
+	for (int s = 0; s < CHILD_STATES; s++)
+		for (int e = 0; e < CHILD_EVENTS; e++) {
+			struct child_cell c =
+				children_cell((enum child_state)s, (enum child_event)e);
+			assert_in_range(c.action, CHILD_ACT_NONE, CHILD_ACTIONS - 1);
+			assert_in_range(c.next, 0, CHILD_STATES - 1);
+		}
+	/* given up is for ever, and what ended for good is given up */
+	for (int e = 0; e < CHILD_EVENTS; e++)
+		assert_int_equal(children_cell(CHILD_GAVE_UP, (enum child_event)e).next,
+				 CHILD_GAVE_UP);
+	for (int s = 0; s < CHILD_STATES; s++)
+		assert_int_equal(children_cell((enum child_state)s, CHILD_EV_END).next,
+				 CHILD_GAVE_UP);
+}
+
+static void
+outside(void *arg)
+{
+	const int *pair = arg;
+
+	(void)children_cell((enum child_state)pair[0], (enum child_event)pair[1]);
+}
+
+static void
+test_cell_outside_the_table_is_fatal(void **state)
+{
+	int bad_state[] = {CHILD_STATES, 0}, bad_event[] = {0, CHILD_EVENTS};
+
+	(void)state;
+	test_is_fatal(outside, bad_state);
+	test_is_fatal(outside, bad_event);
+}
+
+static void
+test_pauses(void **state)
+{
+	static const uint64_t ms[] = {0,    0,    100,  200,  400,  800,
+				      1600, 3200, 5000, 5000, 5000, 60000};
+
+	(void)state;
+	for (uint32_t failures = 0; failures < ARRAY_LEN(ms); failures++)
+		assert_int_equal(children_delay_ms(failures), ms[failures]);
+	assert_int_equal(children_delay_ms(UINT32_MAX), 60000);
+}
+
+static void
+test_names_and_roles(void **state)
+{
+	(void)state;
+	assert_string_equal(children_name(CHILD_REAPER), "bailey-reaper");
+	assert_int_equal(children_role(CHILD_FRONTEND), IPC_FRONTEND);
+	assert_int_equal(children_role(CHILD_BROKER), IPC_BROKER);
+	assert_int_equal(children_role(CHILD_REAPER), IPC_REAPER);
+}
+
+static void
+test_broker_is_started_again(void **state)
+{
+	(void)state;
+	children_start(&t, CHILD_BROKER);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STARTING);
+	assert_int_equal(kill(t.child[CHILD_BROKER].pid, SIGKILL), 0);
+	reap(CHILD_BROKER);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_BACKOFF);
+	loop_for_ms(20);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STARTING);
+	assert_int_equal(launches[CHILD_BROKER], 2);
+	assert_int_equal(t.child[CHILD_BROKER].restarts, 1);
+	assert_false(t.stopping);
+}
+
+static void
+test_frontend_is_not(void **state)
+{
+	(void)state;
+	child_exits_at_once = true;
+	children_start(&t, CHILD_FRONTEND);
+	reap(CHILD_FRONTEND);
+	assert_int_equal(t.child[CHILD_FRONTEND].state, CHILD_GAVE_UP);
+	assert_true(t.stopping);
+	assert_int_equal(t.exit_code, 7);
+	assert_true(t.over); /* nothing else ran */
+	assert_int_equal(launches[CHILD_FRONTEND], 1);
+}
+
+static void
+test_frontend_killed(void **state)
+{
+	(void)state;
+	children_start(&t, CHILD_FRONTEND);
+	assert_int_equal(kill(t.child[CHILD_FRONTEND].pid, SIGKILL), 0);
+	reap(CHILD_FRONTEND);
+	assert_int_equal(t.exit_code, 128 + SIGKILL);
+}
+
+static void
+test_launch_that_fails_is_repeated_with_pauses(void **state)
+{
+	(void)state;
+	launch_fails = true;
+	children_start(&t, CHILD_REAPER);
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_BACKOFF);
+	loop_for_ms(150); /* at once, after 100 ms */
+	assert_int_equal(launches[CHILD_REAPER], 3);
+	launch_fails = false;
+	loop_for_ms(300);
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STARTING);
+}
+
+static void
+test_frontend_that_cannot_be_launched_is_over(void **state)
+{
+	(void)state;
+	launch_fails = true;
+	children_start(&t, CHILD_FRONTEND);
+	assert_int_equal(t.child[CHILD_FRONTEND].state, CHILD_GAVE_UP);
+}
+
+static void
+test_stop(void **state)
+{
+	(void)state;
+	children_start(&t, CHILD_BROKER);
+	launch_fails = true;
+	children_start(&t, CHILD_REAPER); /* waits for its next try */
+	children_stop(&t, 3);
+	children_stop(&t, 4); /* the first one counts */
+	assert_int_equal(t.exit_code, 3);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STOPPING);
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_GAVE_UP);
+	assert_false(t.over);
+	/* it does not listen: killed when its grace is over */
+	loop_for_ms(1950);
+	reap(CHILD_BROKER);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_GAVE_UP);
+	assert_true(t.over);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_cell_is_filled),
+		cmocka_unit_test(test_cell_outside_the_table_is_fatal),
+		cmocka_unit_test(test_pauses),
+		cmocka_unit_test(test_names_and_roles),
+		T(test_broker_is_started_again),
+		T(test_frontend_is_not),
+		T(test_frontend_killed),
+		T(test_launch_that_fails_is_repeated_with_pauses),
+		T(test_frontend_that_cannot_be_launched_is_over),
+		T(test_stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
