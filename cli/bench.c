@@ -10,6 +10,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -349,13 +350,17 @@ pss_bytes(pid_t pid)
 {
 	char path[64], text[4096];
 	size_t len = 0;
+	uint64_t kb = 0;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/smaps_rollup", (int)pid);
-	if (fd_read_file(-1, path, text, sizeof(text) - 1, &len) < 0)
+	if (fd_read_file(AT_FDCWD, path, text, sizeof(text), &len) < 0)
 		return 0;
-	text[len] = '\0';
-	const char *at = strstr(text, "\nPss:");
-	return at == NULL ? 0 : strtod(at + 5, NULL) * 1024;
+	char *at = strstr(text, "\nPss:");
+	if (at == NULL)
+		return 0;
+	at += strcspn(at, "0123456789");
+	at[strspn(at, "0123456789")] = '\0';
+	return parse_u64(at, 0, UINT32_MAX, &kb) < 0 ? 0 : (double)kb * 1024;
 }
 
 static double
@@ -367,14 +372,16 @@ tree_pss(pid_t supervisor)
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)supervisor,
 		       (int)supervisor);
-	if (sum == 0 || fd_read_file(-1, path, text, sizeof(text) - 1, &len) < 0)
+	if (sum == 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text), &len) < 0)
 		return NAN;
-	text[len] = '\0';
-	char *save = NULL;
-	for (char *w = strtok_r(text, " ", &save); w != NULL; w = strtok_r(NULL, " ", &save)) {
+	for (char *word = text; *word != '\0';) {
+		char *end = word + strcspn(word, " ");
 		uint64_t pid = 0;
-		if (parse_u64(w, 1, INT32_MAX, &pid) == 0)
+		if (*end != '\0')
+			*end++ = '\0';
+		if (parse_u64(word, 1, INT32_MAX, &pid) == 0)
 			sum += pss_bytes((pid_t)pid);
+		word = end;
 	}
 	return sum;
 }

@@ -69,8 +69,10 @@ exchange(int fd, const char *method, const char *path, const char *extra, const 
 		*ret_at = (size_t)(end - buf_data(in)) + 4;
 		if (memcmp(buf_data(in), "HTTP/1.1 ", 9) != 0)
 			return -EPROTO;
-		return (int)strtoul((const char *)buf_data(in) + 9, NULL,
-				    10); // NOLINT(cert-err34-c)
+		char digits[4] = "";
+		uint64_t status = 0;
+		memcpy(digits, buf_data(in) + 9, 3);
+		return parse_u64(digits, 100, 599, &status) < 0 ? -EPROTO : (int)status;
 	}
 	return r;
 }
@@ -124,6 +126,18 @@ raw_request(const char *method, const char *path, const char *body, struct buf *
 	return r < 0 ? r : status;
 }
 
+/* The size line of a chunk: hexadecimal digits, then anything. */
+static size_t
+chunk_size(const char *line)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t size = 0;
+
+	for (const char *d; *line != '\0' && (d = strchr(digits, *line)) != NULL; line++)
+		size = size * 16 + (size_t)(d - digits);
+	return size;
+}
+
 /* Undoes chunked framing while copying; HTTP/1.0 would do, but the engine insists on 1.1. */
 static int
 copy_chunks(FILE *from, int to)
@@ -131,7 +145,7 @@ copy_chunks(FILE *from, int to)
 	char line[64];
 
 	while (fgets(line, sizeof(line), from) != NULL) {
-		size_t left = strtoul(line, NULL, 16); // NOLINT(cert-err34-c)
+		size_t left = chunk_size(line);
 		if (left == 0)
 			return 0;
 		while (left > 0) {

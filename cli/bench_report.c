@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+
+#define CPUINFO_MAX (1u << 20)
 
 void
 series_add(struct series *s, double ms)
@@ -82,12 +85,11 @@ report_machine(struct report *r)
 {
 	struct utsname u;
 	struct sysinfo si;
-	char text[4096];
+	cleanup_free char *text = xcalloc(1, CPUINFO_MAX);
 	size_t len = 0;
 	char model[128] = "unknown processor";
 
-	if (fd_read_file(-1, "/proc/cpuinfo", text, sizeof(text), &len) == 0 ||
-	    len == sizeof(text)) {
+	if (fd_read_file(AT_FDCWD, "/proc/cpuinfo", text, CPUINFO_MAX, &len) == 0) {
 		const char *at = memmem(text, len, "model name", 10);
 		const char *colon = at == NULL ? NULL : strchr(at, ':');
 		if (colon != NULL)
