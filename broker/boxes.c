@@ -54,6 +54,7 @@ box_new(struct broker *b, const struct profile *p, enum box_class c, bool presta
 
 	if (!b->reaper || idmap_count(b->boxes) >= BOXES_MAX)
 		return NULL;
+	probe_refresh(b);
 	x = xcalloc(1, sizeof(*x));
 	*x = (struct box){.id = b->next_box,
 			  .b = b,

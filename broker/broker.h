@@ -193,12 +193,14 @@ struct probe {
 	char message[256];
 	struct engine_info info;
 	char image_id[81];
-	bool have_info, watching, swept;
+	bool have_info, watching, swept, refreshing;
+	uint64_t image_ms; /* when image_id was last asked for */
 	struct log_limit said;
 };
 void probe_need(struct broker *b);  /* asks unless up or being asked */
 void probe_again(struct broker *b); /* asks even when up */
 void probe_lost(struct broker *b, const struct engine_result *r);
+void probe_refresh(struct broker *b); /* the image's id again, when it is old */
 void probe_tick(struct broker *b, uint64_t now_ms);
 /* What an engine error means to a caller. */
 enum run_status probe_status(const struct engine_result *r);
@@ -244,7 +246,7 @@ struct broker {
 	uint64_t stop_at_ms;
 	struct idmap *boxes, *runs;
 	uint64_t next_box, next_run;
-	TAILQ_HEAD(, owner) owners;
+	TAILQ_HEAD(owner_list, owner) owners;
 	TAILQ_HEAD(, front) fronts;
 	uint32_t n_fronts, queued, in_flight; /* in_flight: runs that left the queue */
 	uint64_t memory_bytes, memory_max_bytes;

@@ -9,9 +9,9 @@
  * A pool sleeps (target 0) until the first listing or call, and again after five
  * minutes without use. A miss raises its target by one, a minute without a miss
  * lowers it to the profile's figure. All pools together hold at most POOL_CAP
- * boxes. Refilling is one at a time, and only when no run is on its way or
- * nothing at all is ready: a container start beside a warm call costs that call
- * more than it gains.
+ * boxes. Refilling is one at a time, never while a caller waits for a container of
+ * its own, and beside running calls only when the pool has nothing ready: a
+ * container start beside a warm call costs that call more than it gains.
  */
 #include <string.h>
 
@@ -245,6 +245,20 @@ neediest(struct broker *b, size_t *ret_profile, enum box_class *ret_class, uint3
 	return best;
 }
 
+/* A caller waits for a container right now: the engine is left to that one. */
+static bool
+someone_waits(struct broker *b)
+{
+	size_t cursor = 0;
+	uint64_t id;
+	void *obj;
+
+	while (idmap_next(b->runs, &cursor, &id, &obj))
+		if (((struct run *)obj)->phase <= PHASE_STARTING)
+			return true;
+	return false;
+}
+
 void
 pool_refill(struct broker *b)
 {
@@ -256,11 +270,12 @@ pool_refill(struct broker *b)
 	struct pool *pool;
 	struct box *x;
 
-	if (!may_wait(b) || b->probe.state != ENGINE_UP || !b->reaper || b->queued ||
+	if (!may_wait(b) || b->probe.state != ENGINE_UP || !b->reaper ||
 	    clock_now_ms() < b->refill_after_ms)
 		return;
 	pool = neediest(b, &i, &c, &total, &starting);
-	if (!pool || starting || total >= POOL_CAP || (b->in_flight && pool->n_ready))
+	if (!pool || starting || total >= POOL_CAP || (b->in_flight && pool->n_ready) ||
+	    someone_waits(b))
 		return;
 	profile = profile_at(i);
 	policy_defaults(&b->settings, profile, &limits);

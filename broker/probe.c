@@ -17,6 +17,7 @@
 #include "broker.h"
 
 #define ASK_MAX_MS 2500u
+#define REFRESH_MS 30000u
 
 bool
 probe_local(const struct broker *b)
@@ -86,6 +87,7 @@ on_image(void *ctx, const struct engine_result *r, const char *image_id)
 		down(b, r, r->err == -ENOENT ? RUN_image_unavailable : RUN_engine_unavailable);
 		return;
 	}
+	p->image_ms = clock_now_ms();
 	if (p->image_id[0] && strcmp(p->image_id, image_id) != 0)
 		pool_drain(b); /* built anew: waiting boxes are of the old one */
 	(void)snprintf(p->image_id, sizeof(p->image_id), "%s", image_id);
@@ -116,6 +118,37 @@ on_info(void *ctx, const struct engine_result *r, const struct engine_info *info
 	p->have_info = true;
 	p->pending++;
 	engine_image(b->engine, b->settings.image, b, on_image);
+}
+
+static void
+on_refreshed(void *ctx, const struct engine_result *r, const char *image_id)
+{
+	struct broker *b = ctx;
+	struct probe *p = &b->probe;
+
+	p->refreshing = false;
+	if (p->state != ENGINE_UP)
+		return;
+	if (r->err < 0) {
+		p->state = ENGINE_ASLEEP; /* the next call asks in full and says what is wrong */
+	} else if (strcmp(p->image_id, image_id) != 0) {
+		(void)snprintf(p->image_id, sizeof(p->image_id), "%s", image_id);
+		pool_drain(b);
+	}
+}
+
+/* Beside the making of a box, now and then: the name may stand for a new image. */
+void
+probe_refresh(struct broker *b)
+{
+	struct probe *p = &b->probe;
+	uint64_t now = clock_now_ms();
+
+	if (p->state != ENGINE_UP || p->refreshing || now - p->image_ms < REFRESH_MS)
+		return;
+	p->refreshing = true;
+	p->image_ms = now;
+	engine_image(b->engine, b->settings.image, b, on_refreshed);
 }
 
 void

@@ -1,0 +1,204 @@
+/* The reaper's orders, its restart, and boxes a former broker made. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static void
+test_orders_for_boxes_of_a_former_broker(void **state)
+{
+	static const char id[] = "1111111111111111111111111111111111111111111111111111111111111111";
+
+	(void)state;
+	reaper_says(
+		IPC_ROW(order_kill, .box = 7, .container = IPC_STR(id), .cause = CAUSE_DEADLINE));
+	reaper_says(
+		IPC_ROW(order_remove, .box = 7, .container = IPC_STR(id), .name = IPC_STR("n")));
+	world_settle();
+	assert_int_equal(fake.calls[OP_KILL], 1);
+	assert_string_equal(fake.last_removed, id);
+	assert_int_equal(w->reaper.n_gone, 1);
+	assert_int_equal(w->reaper.gone[0], 7);
+	reaper_says(IPC_ROW(order_remove, .box = 8, .container = IPC_STR(""),
+			    .name = IPC_STR("bailey-01234567-8")));
+	world_settle();
+	assert_string_equal(fake.last_removed, "bailey-01234567-8");
+	reaper_says(IPC_ROW(order_remove, .box = 9, .container = IPC_STR(""), .name = IPC_STR("")));
+	world_settle();
+	assert_int_equal(w->reaper.n_gone, 3);
+	fake_fail(OP_REMOVE, -EEXIST, 409, "in progress", 1); /* not confirmed: ordered again */
+	reaper_says(
+		IPC_ROW(order_remove, .box = 10, .container = IPC_STR(id), .name = IPC_STR("")));
+	world_settle();
+	assert_int_equal(w->reaper.n_gone, 3);
+	reaper_says(
+		IPC_ROW(order_remove, .box = 10, .container = IPC_STR(id), .name = IPC_STR("")));
+	world_settle();
+	assert_int_equal(w->reaper.n_gone, 4);
+}
+
+static void
+test_rows_about_unknown_boxes_mean_nothing(void **state)
+{
+	(void)state;
+	reaper_says(IPC_ROW(watch_ok, .box = 1));
+	reaper_says(IPC_ROW(watch_held, .box = 1, .own_kill = 1));
+	reaper_says(IPC_ROW(watch_killed, .box = 1, .cause = CAUSE_DEADLINE));
+	reaper_says(IPC_ROW(watch_figures, .box = 1, .phase = ACCOUNT_FINAL));
+	world_settle();
+	assert_non_null(w->b.reaper);
+	assert_int_equal(w->b.own_kill, 1);
+}
+
+static void
+test_a_kill_order_ends_a_live_box(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call, box;
+
+	(void)state;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	box = run_of(c, call)->box->id;
+	reaper_says(IPC_ROW(order_kill, .box = box, .container = IPC_STR(fake_box(box)->id),
+			    .cause = CAUSE_DEADLINE));
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_timed_out);
+	assert_int_equal(fake.calls[OP_KILL], 1);
+}
+
+static void
+test_removal_without_autoremove_and_with_an_unwilling_engine(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->reaper.autoremove = false;
+	fake_fail(OP_REMOVE, -EEXIST, 409, "removal already in progress", 2);
+	assert_true(ended(c, submit(c, BOX_SHELL)));
+	for (int i = 0; i < 8; i++) { /* box timers are real: 150, 100, 200 ms */
+		(void)usleep(100000);
+		world_settle();
+	}
+	assert_int_equal(fake.calls[OP_REMOVE], 3);
+	assert_int_equal(fake.live_now, 0);
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+	assert_int_equal(w->reaper.n_gone, 1);
+}
+
+static void
+test_a_new_reaper_hears_of_every_box(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	w->reaper.kill = false;
+	box_end(TAILQ_FIRST(&w->b.pools[0][BOX_PYTHON].ready), CAUSE_UNUSED);
+	world_settle();
+	memset(w->reaper.rows, 0, sizeof(w->reaper.rows));
+	link_free(TAKE(w->reaper.link));
+	world_settle();
+	assert_null(w->b.reaper);
+	w->reaper.kill = true;
+	reaper_connect();
+	world_settle();
+	assert_true(w->reaper.rows[IPC_NUM_watch_intend] >= 3);
+	assert_true(w->reaper.rows[IPC_NUM_watch_created] >= 3);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_deadline], 1);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
+	assert_int_equal(boxes_in(BOX_ENDING), 0);
+	fake_guest_exit(run_of(c, call)->box->id, &fake.guest.result);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+}
+
+static void
+test_a_box_asked_for_before_the_reaper_died(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->reaper.intend = false;
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	assert_int_equal(boxes_in(BOX_ASKED), 1);
+	link_free(TAKE(w->reaper.link));
+	world_settle();
+	w->reaper.intend = true;
+	reaper_connect();
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+}
+
+static void
+test_a_reaper_that_refuses(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->reaper.intend = false;
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	reaper_says(IPC_ROW(watch_killed, .box = w->reaper.last_box, .cause = CAUSE_START));
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_busy);
+	assert_int_equal(fake.calls[OP_CREATE], 0);
+	world_settle();
+}
+
+static void
+test_an_order_to_remove_while_create_is_under_way(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call, box;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_CREATE] = true;
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	box = w->reaper.last_box;
+	w->reaper.kill = false; /* the order alone */
+	reaper_says(
+		IPC_ROW(order_remove, .box = box, .container = IPC_STR(""), .name = IPC_STR("x")));
+	assert_true(ended(c, call));
+	assert_int_equal(fake.calls[OP_REMOVE], 0);
+	fake_release(OP_CREATE);
+	world_settle();
+	assert_int_equal(fake.calls[OP_REMOVE], 1);
+	assert_int_equal(fake.live_now, 0);
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+		T(test_orders_for_boxes_of_a_former_broker),
+		T(test_rows_about_unknown_boxes_mean_nothing),
+		T(test_a_kill_order_ends_a_live_box),
+		T(test_removal_without_autoremove_and_with_an_unwilling_engine),
+		T(test_a_new_reaper_hears_of_every_box),
+		T(test_a_box_asked_for_before_the_reaper_died),
+		T(test_a_reaper_that_refuses),
+		T(test_an_order_to_remove_while_create_is_under_way),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

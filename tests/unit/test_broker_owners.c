@@ -1,0 +1,104 @@
+/* Owners and fronts: counted, capped, and cancelled with their link. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static void
+test_owner_is_shared_and_freed(void **state)
+{
+	struct owner *a, *b;
+
+	(void)state;
+	a = owner_get(&w->b, OWNER_UID, 1000);
+	b = owner_get(&w->b, OWNER_UID, 1000);
+	assert_ptr_equal(a, b);
+	assert_ptr_not_equal(a, owner_get(&w->b, OWNER_TREE, 1000));
+	owner_unref(&w->b, TAILQ_LAST(&w->b.owners, owner_list));
+	owner_unref(&w->b, a);
+	owner_unref(&w->b, b);
+	owner_unref(&w->b, NULL);
+	assert_true(TAILQ_EMPTY(&w->b.owners));
+}
+
+static void
+test_end_of_a_link_cancels_everything(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	c->auto_run = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	fake.hold[OP_START] = true;
+	(void)submit(c, BOX_PYTHON);
+	world_settle();
+	assert_int_equal(w->b.in_flight, 3);
+	world_hang_up(c);
+	world_settle();
+	assert_int_equal(w->b.in_flight, 0);
+	assert_int_equal(idmap_count(w->b.runs), 0);
+	assert_int_equal(w->b.n_fronts, 0);
+	assert_int_equal(w->reaper.last_cause, CAUSE_OWNER_GONE);
+	fake_release(OP_START);
+	world_settle();
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+	assert_true(TAILQ_EMPTY(&w->b.owners));
+}
+
+static void
+test_refusals(void **state)
+{
+	struct ipc_peer peer = {.role = IPC_FRONTEND, .peer_id = 9, .owner_kind = 77};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(fd_seqpacket_pair(fds), 0);
+	assert_int_equal(front_open(&w->b, &peer, fds[0]), -EINVAL);
+	assert_int_equal(fcntl(fds[0], F_GETFD), -1); /* closed */
+	(void)close(fds[1]);
+	peer.owner_kind = OWNER_UID;
+	w->b.n_fronts = FRONTS_MAX;
+	assert_int_equal(fd_seqpacket_pair(fds), 0);
+	assert_int_equal(front_open(&w->b, &peer, fds[0]), -EBUSY);
+	(void)close(fds[1]);
+	w->b.n_fronts = 0;
+}
+
+static void
+test_a_frontend_names_only_its_own_calls(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	uint64_t call;
+
+	(void)state;
+	fake.guest.exit = false;
+	call = submit(a, BOX_SHELL);
+	assert_true(granted(a, call));
+	(void)submit(b, BOX_SHELL);
+	(void)link_send(b->link, IPC_ROW(call_cancel, .call = 77));
+	world_settle();
+	(void)link_send(b->link, IPC_ROW(call_cancel, .call = call)); /* b's own call 1 */
+	world_settle();
+	assert_false(seen_of(a, call)->ended);
+	assert_null(front_run(TAILQ_FIRST(&w->b.fronts), 999));
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+		T(test_owner_is_shared_and_freed),
+		T(test_end_of_a_link_cancels_everything),
+		T(test_refusals),
+		T(test_a_frontend_names_only_its_own_calls),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

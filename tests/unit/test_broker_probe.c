@@ -1,0 +1,130 @@
+/* Whether the engine can be used: nothing before the need, no wedge after a failure. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static void
+test_statuses_of_errors(void **state)
+{
+	static const struct {
+		int err;
+		enum run_status want;
+	} rows[] = {
+		{-ENOENT, RUN_image_unavailable},
+		{-ENOTCONN, RUN_engine_unavailable},
+		{-ETIMEDOUT, RUN_engine_unavailable},
+		{-ECONNRESET, RUN_engine_unavailable},
+		{-EIO, RUN_engine_unavailable},
+		{-EPROTO, RUN_engine_unavailable},
+		{-EPROTONOSUPPORT, RUN_engine_unavailable},
+		{-EBUSY, RUN_busy},
+		{-EPERM, RUN_internal},
+		{-EINVAL, RUN_internal},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct engine_result r = {.err = rows[i].err};
+
+		assert_int_equal(probe_status(&r), rows[i].want);
+	}
+}
+
+static void
+test_no_answer_in_time(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	fake.hold[OP_PROBE] = true;
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	world_later(1000);
+	assert_false(seen_of(c, call)->ended);
+	world_later(2000);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_engine_unavailable);
+	/* The next call asks anew; the old question's late answer does not count for it. */
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	assert_int_equal(fake.calls[OP_PROBE], 2);
+	assert_int_equal(w->b.probe.pending, 2);
+	fake_release(OP_PROBE);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(w->b.probe.pending, 0);
+}
+
+static void
+test_a_new_image_drains_the_pool(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t old;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	old = TAILQ_FIRST(&w->b.pools[0][BOX_SHELL].ready)->id;
+	fake.image_id[8] = '7';
+	world_later(1500);
+	(void)link_send(c->link, IPC_ROW(health_query, .call = 1));
+	world_settle();
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	assert_true(TAILQ_FIRST(&w->b.pools[0][BOX_SHELL].ready)->id > old);
+	assert_string_equal(TAILQ_FIRST(&w->b.pools[0][BOX_SHELL].ready)->spec->image,
+			    fake.image_id);
+}
+
+static void
+test_lost_is_noticed_by_any_operation(void **state)
+{
+	struct engine_result gone = {.err = -ENOTCONN, .message = "gone"};
+	struct engine_result other = {.err = -EIO, .message = "500"};
+
+	(void)state;
+	w->b.probe.state = ENGINE_UP;
+	probe_lost(&w->b, &other);
+	assert_int_equal(w->b.probe.state, ENGINE_UP);
+	probe_lost(&w->b, &gone);
+	assert_int_equal(w->b.probe.state, ENGINE_ASLEEP);
+	w->b.probe.state = ENGINE_DOWN;
+	probe_lost(&w->b, &gone);
+	assert_int_equal(w->b.probe.state, ENGINE_DOWN);
+}
+
+static void
+test_image_looked_up_again_now_and_then(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	assert_true(ended(c, submit(c, BOX_SHELL)));
+	assert_int_equal(fake.calls[OP_IMAGE], 1);
+	world_later(1000);
+	assert_true(ended(c, submit(c, BOX_SHELL)));
+	assert_int_equal(fake.calls[OP_IMAGE], 1);
+	world_later(60000);
+	assert_true(ended(c, submit(c, BOX_SHELL)));
+	world_settle();
+	assert_int_equal(fake.calls[OP_IMAGE], 2);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+		T(test_statuses_of_errors),
+		T(test_no_answer_in_time),
+		T(test_a_new_image_drains_the_pool),
+		T(test_lost_is_noticed_by_any_operation),
+		T(test_image_looked_up_again_now_and_then),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

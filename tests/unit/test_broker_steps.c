@@ -1,0 +1,162 @@
+/* The steps of a start: what is asked of the engine, and guests that are not ours. */
+#include "test.h"
+
+#include "broker_world.h"
+
+static void
+test_the_spec_is_complete(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	struct ipc_call_submit m = {
+		.box_class = BOX_PYTHON, .memory_bytes = UINT64_C(256) << 20, .cpus_milli = 1500};
+	const struct box_spec *s;
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	memcpy(w->b.settings.cgroup_parent, "/bailey", 8);
+	fake.guest.exit = false;
+	call = submit_with(c, m);
+	assert_true(granted(c, call));
+	world_settle();
+	s = &fake_box(run_of(c, call)->box->id)->spec;
+	assert_int_equal(s->memory_bytes, UINT64_C(256) << 20);
+	assert_int_equal(s->workspace_bytes, UINT64_C(96) << 20);
+	assert_int_equal(s->tmp_bytes, UINT64_C(32) << 20);
+	assert_int_equal(s->cpus_milli, 1500);
+	assert_int_equal(s->cpus_shown, 2);
+	assert_int_equal(s->uid, 10001);
+	assert_int_equal(s->gid, 10001);
+	assert_int_equal(s->pids, 64);
+	assert_true(s->bind_guest);
+	assert_string_equal(s->image, fake.image_id);
+	assert_string_equal(s->share_dir, "/share");
+	assert_string_equal(s->cgroup_parent, "/bailey");
+	assert_string_equal(s->label.instance, w->b.settings.instance);
+	assert_int_equal(s->label.tree_pid, 100);
+	assert_int_equal(s->label.box, run_of(c, call)->box->id);
+	assert_int_equal(strncmp(s->name, "bailey-01234567-", 16), 0);
+	assert_ptr_equal(s->seccomp_json, container_seccomp_json);
+	assert_null(s->apparmor);
+	assert_int_equal(seen_of(c, call)->grant.workspace_bytes, s->workspace_bytes);
+}
+
+static void
+test_remote_engine(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags = SETTINGS_NO_POOL;
+	w->reaper.held = false;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	assert_false(fake_box(run_of(c, call)->box->id)->spec.bind_guest);
+	assert_int_equal(run_of(c, call)->box->pid, 0); /* a pid of another host means nothing */
+	assert_int_equal(run_of(c, call)->box->affinity, 0);
+}
+
+static void
+test_a_guest_of_another_uid_or_class(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.uid = 0;
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
+	assert_int_equal(w->reaper.last_cause, CAUSE_BAD_FRAME);
+	world_settle();
+	assert_int_equal(fake.live_now, 0);
+	w->b.settings.flags &= ~(uint32_t)SETTINGS_NO_POOL;
+	fake.guest.uid = 10001;
+	fake.guest.ready_class = BOX_NODE; /* in a python box */
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_SHELL, 1);
+	world_settle();
+	assert_int_equal(w->b.pools[0][BOX_PYTHON].n_ready, 0);
+}
+
+static void
+test_distress_on_stderr_is_bounded(void **state)
+{
+	static uint8_t text[40000];
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call, box;
+	int err, null;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	box = run_of(c, call)->box->id;
+	err = dup(STDERR_FILENO);
+	null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	(void)dup2(null, STDERR_FILENO);
+	fake_guest_bytes(box, 2, "help\x1b[31m", 9);
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
+	fake_guest_bytes(box, 2, text, sizeof(text));
+	fake_guest_bytes(box, 2, text, sizeof(text));
+	(void)dup2(err, STDERR_FILENO);
+	(void)close(err);
+	(void)close(null);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
+}
+
+/* The pid comes after the hello or before it: both ways the run is granted once. */
+static void
+test_hello_and_pid_in_either_order(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	fake.hold[OP_CHECK] = true;
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	fake_release(OP_CHECK);
+	world_turn();
+	assert_true(granted(c, call));
+	assert_int_equal(seen_of(c, call)->grants, 1);
+	fake.guest.hello = false; /* pid first */
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	assert_false(seen_of(c, call)->granted);
+	assert_true(run_of(c, call)->box->pid_known);
+	{
+		struct guest_g_hello h = {.version = GUEST_VERSION, .uid = 10001};
+		uint8_t p[16];
+
+		guest_put_g_hello(&h, p);
+		fake_guest_frame(run_of(c, call)->box->id, GUEST_g_hello, 0, 0, 0, p, sizeof(p));
+	}
+	assert_true(granted(c, call));
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+#define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
+		T(test_the_spec_is_complete),
+		T(test_remote_engine),
+		T(test_a_guest_of_another_uid_or_class),
+		T(test_distress_on_stderr_is_bounded),
+		T(test_hello_and_pid_in_either_order),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
