@@ -234,6 +234,10 @@ struct frontend {
 	int exit_code;
 	struct log_limit client_log;
 };
+
+/* ---- leave.c ---- */
+extern const struct transport_events frontend_events;
+int leave_init(struct frontend *fe);
 /* Stop reading, send what is queued for at most wait_ms, then leave the loop. */
 void frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms);
 /* Called when a call ended: leaves when the input is over and nothing is in flight. */

@@ -145,13 +145,14 @@ scan_escape(struct scan *c, uint32_t *ret)
 	uint32_t high, low;
 	int r;
 
-	c->at++;
 	if (p != NULL) {
+		c->at++;
 		*ret = (unsigned char)to[p - from];
 		return 0;
 	}
 	if (e != 'u')
 		return broken(c, "unknown escape in a string");
+	c->at++;
 	r = hex4(c, &high);
 	if (r < 0)
 		return r;

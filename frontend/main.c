@@ -2,7 +2,7 @@
  * frontend/main.c - bailey-frontend: one client's protocol, nothing else within reach.
  * Runs in: bailey-frontend.
  * Input: key=value words of the supervisor; then see stdio.c and upcalls.c.
- * Owns: the event loop and the process' end.
+ * Owns: the event loop.
  *
  * Start: what needs a right is done first (the descriptors' probing, epoll),
  * then the process confines itself, proves it, and says ready. From there on it
@@ -16,79 +16,6 @@
 #include "frontend.h"
 
 #define BIG_BLOCK (128 * 1024) /* from here on malloc maps */
-
-/* ---- the end ---- */
-
-static void
-on_leave_timer(evutil_socket_t fd, short what, void *arg)
-{
-	struct frontend *fe = arg;
-
-	(void)fd;
-	(void)what;
-	(void)event_base_loopbreak(fe->base);
-}
-
-void
-frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms)
-{
-	struct timeval tv = {.tv_sec = wait_ms / 1000,
-			     .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
-
-	if (fe->leaving)
-		return;
-	fe->leaving = true;
-	fe->exit_code = exit_code;
-	transport_stop_reading(fe->transport);
-	if (wait_ms == 0 || transport_queued(fe->transport) == 0)
-		(void)event_base_loopbreak(fe->base);
-	else
-		(void)event_add(fe->leave_timer, &tv);
-}
-
-void
-frontend_idle(struct frontend *fe)
-{
-	if (fe->finishing && fe->call_list == NULL)
-		frontend_leave(fe, 0, LEAVE_WAIT_MS);
-}
-
-static void
-on_drained(void *ctx)
-{
-	struct frontend *fe = ctx;
-
-	if (fe->leaving)
-		(void)event_base_loopbreak(fe->base);
-}
-
-/* The input is over: the client went, unless a file was merely read to its end. */
-static void
-on_end(void *ctx, int reason)
-{
-	struct frontend *fe = ctx;
-
-	if (reason == 0 && !transport_end_is_hangup(fe->transport)) {
-		fe->finishing = true;
-		frontend_idle(fe);
-		return;
-	}
-	if (reason < 0)
-		log_warn("the client's connection ended: %s", strerror(-reason));
-	for (struct call *c = fe->call_list; c != NULL; c = c->next)
-		(void)upcalls_cancel(c); /* the broker also sees our link close */
-	calls_free_all(fe);
-	frontend_leave(fe, 0, reason < 0 ? 0 : LEAVE_WAIT_MS);
-}
-
-static const struct transport_events client_events = {
-	.on_message = mcp_on_message,
-	.on_oversize = mcp_on_oversize,
-	.on_end = on_end,
-	.on_drained = on_drained,
-};
-
-/* ---- the start ---- */
 
 static void
 be_quiet(int severity, const char *msg)
@@ -121,12 +48,11 @@ open_all(struct frontend *fe)
 	fe->base = new_base();
 	if (fe->base == NULL)
 		fatal("cannot make an event loop");
-	r = transport_new(fe->base, FD_IN, FD_OUT, &client_events, fe, &fe->transport);
+	r = transport_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);
 	if (r < 0)
 		fatal("cannot use the client's descriptors: %s", strerror(-r));
-	fe->leave_timer = event_new(fe->base, -1, 0, on_leave_timer, fe);
 	fe->calls = idmap_new(CALLS_MAX);
-	if (fe->leave_timer == NULL || fe->calls == NULL)
+	if (leave_init(fe) < 0 || fe->calls == NULL)
 		fatal("no memory at the start");
 }
 
