@@ -9,7 +9,6 @@
  * a file is different: its end does not say that nobody waits for the answers.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "frontend.h"
 
@@ -67,8 +66,8 @@ on_end(void *ctx, int reason)
 		frontend_idle(fe);
 		return;
 	}
-	if (reason < 0)
-		log_warn("the client's connection ended: %s", strerror(-reason));
+	if (reason < 0 && reason != -EPIPE)
+		log_warn("the client's connection ended (%d)", reason);
 	for (struct call *c = fe->call_list; c != NULL; c = c->next)
 		(void)upcalls_cancel(c); /* the broker also sees our link close */
 	calls_free_all(fe);

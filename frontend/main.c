@@ -50,7 +50,7 @@ open_all(struct frontend *fe)
 		fatal("cannot make an event loop");
 	r = transport_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);
 	if (r < 0)
-		fatal("cannot use the client's descriptors: %s", strerror(-r));
+		fatal("cannot use the client's descriptors (%d)", r);
 	fe->calls = idmap_new(CALLS_MAX);
 	if (leave_init(fe) < 0 || fe->calls == NULL)
 		fatal("no memory at the start");
@@ -76,7 +76,7 @@ main(int argc, char **argv)
 	uint32_t layers = 0;
 	int r;
 
-	log_init("bailey-frontend", LOG_L_INFO);
+	log_init("bailey-frontend", LOG_L_WARNING);
 	/* fixed limits: what one big message took goes back to the system after it */
 	(void)mallopt(M_MMAP_THRESHOLD, BIG_BLOCK);
 	(void)mallopt(M_TRIM_THRESHOLD, 2 * BIG_BLOCK);
@@ -88,19 +88,19 @@ main(int argc, char **argv)
 		log_init("bailey-frontend", LOG_L_DEBUG);
 	r = confine_start(&plan, FD_PEER);
 	if (r < 0)
-		fatal("confine_start: %s", strerror(-r));
+		fatal("confine_start failed (%d)", r);
 	open_all(&fe);
 	r = confine_lock(&plan, &layers);
 	if (r < 0)
-		fatal("confine_lock: %s", strerror(-r));
+		fatal("confine_lock failed (%d)", r);
 	r = confine_selftest(&plan, layers);
 	if (r < 0)
-		fatal("confine_selftest: %s", strerror(-r));
+		fatal("confine_selftest failed (%d)", r);
 	r = upcalls_open(&fe, layers);
 	if (r == 0)
 		r = transport_start(fe.transport);
 	if (r < 0)
-		fatal("cannot start: %s", strerror(-r));
+		fatal("cannot start (%d)", r);
 	(void)event_base_dispatch(fe.base);
 	close_all(&fe);
 	return fe.exit_code;
