@@ -1,0 +1,152 @@
+/*
+ * tests/fuzz/guest_stream_fuzz.c - any bytes into the guest's frame intake, its effects
+ * (runs, stdin, output) faked at link time of this file.
+ * Runs in: ctest (replay), libFuzzer.
+ * Input: fuzzed; pieces of up to 64 bytes less one by their first byte, so that frames
+ * are cut; checksums are put right where the highest bit of the first byte says so.
+ * Owns: one guest.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "guest.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t last_seen; /* what was acted on came in order */
+
+void
+guest_end(enum guest_end_code code)
+{
+	(void)code;
+	abort(); /* intake reports an end, it does not act */
+}
+
+int
+guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
+{
+	g->hello = *hello;
+	g->stream.session = SESSION_OPEN;
+	memcpy(g->stream.secret, hello->secret, sizeof(g->stream.secret));
+	return 0;
+}
+
+/* Nothing is written, started or killed. */
+int __wrap_launch_write_code(const struct guest_spec *spec);
+int __wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
+int __wrap_runner_order(struct runner *r);
+uint32_t __wrap_tree_kill(pid_t root);
+
+int
+__wrap_launch_write_code(const struct guest_spec *spec)
+{
+	return spec->kind == RUN_NODE ? ENOSPC : 0;
+}
+
+int
+__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+{
+	(void)l;
+	(void)cpus;
+	return spec->kind == RUN_PYTHON ? ENOENT : 0;
+}
+
+int
+__wrap_runner_order(struct runner *r)
+{
+	(void)r;
+	return 0;
+}
+
+uint32_t
+__wrap_tree_kill(pid_t root)
+{
+	(void)root;
+	return 1;
+}
+
+/* Puts right the checksum of a whole frame at p. */
+static void
+mend(uint8_t *p, size_t size)
+{
+	size_t body;
+	uint32_t sum;
+
+	if (size < GUEST_HEADER_LEN || p[0] == 0)
+		return;
+	body = GUEST_HEADER_LEN + p[2] + 256U * p[3];
+	if (size < body + GUEST_CRC_LEN)
+		return;
+	sum = crc32c(0, p, body);
+	for (size_t i = 0; i < GUEST_CRC_LEN; i++)
+		p[body + i] = (uint8_t)(sum >> 8 * i);
+}
+
+static void
+mend_all(uint8_t *p, size_t size)
+{
+	for (size_t at = 0; at + GUEST_HEADER_LEN < size;) {
+		size_t n = 1;
+
+		if (p[at] != 0) {
+			mend(p + at, size - at);
+			n = GUEST_HEADER_LEN + p[at + 2] + 256U * p[at + 3] + GUEST_CRC_LEN;
+		}
+		at += n;
+	}
+}
+
+static void
+check(const struct guest *g)
+{
+	const struct stream *s = &g->stream;
+
+	if (s->last_host < last_seen || s->acked > s->last_built ||
+	    s->kept_on_wire > buf_len(&s->kept))
+		abort();
+	last_seen = s->last_host;
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct guest g;
+	static struct launch launch;
+	uint8_t *copy;
+	size_t step;
+
+	if (size < 2 || (copy = malloc(size)) == NULL)
+		return 0;
+	memcpy(copy, data, size);
+	if ((copy[0] & 0x80) != 0)
+		mend_all(copy + 1, size - 1);
+	step = (size_t)(copy[0] & 0x3f) + 1;
+	memset(&g, 0, sizeof(g));
+	last_seen = 0;
+	stream_init(&g.stream, -1, -1);
+	output_init(&g.out[0], -1, STREAM_STDOUT);
+	output_init(&g.out[1], -1, STREAM_STDERR);
+	feed_init(&g.feed, -1);
+	buf_init(&g.run.spec, GUEST_SPEC_MAX);
+	g.runner = (struct runner){
+		.pid = 0, .fd = -1, .control_fd = -1, .launch = &launch, .out_ends = {-1, -1}};
+	for (size_t at = 1; at < size; at += step) {
+		size_t n = size - at < step ? size - at : step;
+
+		if (buf_append(&g.stream.in, copy + at, n) < 0 || stream_intake(&g) != 0)
+			break;
+		check(&g);
+	}
+	spec_done(&g.run.what);
+	feed_close(&g.feed);
+	buf_done(&g.run.spec);
+	buf_done(&g.stream.in);
+	buf_done(&g.stream.wire);
+	buf_done(&g.stream.kept);
+	buf_done(&g.out[0].pending);
+	buf_done(&g.out[1].pending);
+	free(copy);
+	return 0;
+}

@@ -1,0 +1,256 @@
+/*
+ * tests/unit/test_guest_launch.c - the words and variables a run is started with.
+ * Runs in: ctest.
+ * Input: none; where programs are is faked.
+ * Owns: struct launch.
+ */
+#include "test.h"
+#include "guest_fakes.h"
+
+static const char *only_path; /* the one program access() finds; NULL: all */
+static const char *code_path; /* where open() was sent */
+static int code_fd;
+
+int __wrap_access(const char *path, int mode);
+int __wrap_open(const char *path, int flags, ...);
+int __real_open(const char *path, int flags, ...);
+
+int
+__wrap_access(const char *path, int mode)
+{
+	(void)mode;
+	if (only_path != NULL && strcmp(path, only_path) != 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	return 0;
+}
+
+int
+__wrap_open(const char *path, int flags, ...)
+{
+	if (strncmp(path, GUEST_WORKSPACE "/", sizeof(GUEST_WORKSPACE)) != 0)
+		return __real_open(path, flags, 0);
+	code_path = path + sizeof(GUEST_WORKSPACE);
+	if (code_fd < 0)
+		errno = ENOSPC;
+	return code_fd;
+}
+
+static struct launch launch;
+
+/* The items of argv, then "|", then those of the environment, each followed by a blank. */
+static const char *
+joined(void)
+{
+	static char text[8192];
+	const char *at = launch.text;
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < launch.n_argv + launch.n_env; i++) {
+		int n = snprintf(text + len, sizeof(text) - len, "%s%s ",
+				 i == launch.n_argv ? "| " : "", at);
+
+		assert_true(n > 0 && (size_t)n < sizeof(text) - len);
+		len += (size_t)n;
+		at += strlen(at) + 1;
+	}
+	assert_int_equal(at - launch.text, launch.len);
+	return text;
+}
+
+#define BASE_ENV                                                                      \
+	"PATH=/usr/local/bin:/usr/bin:/bin HOME=/workspace USER=bailey LANG=C.UTF-8 " \
+	"PYTHON_CPU_COUNT=2 OMP_NUM_THREADS=2 UV_THREADPOOL_SIZE=4 "
+
+static struct guest_spec
+spec_of(uint32_t kind, const char *code)
+{
+	return (struct guest_spec){
+		.kind = kind,
+		.code = {.data = (const uint8_t *)code, .len = strlen(code)},
+	};
+}
+
+static void
+test_launch_fill_run_words(void **state)
+{
+	static const struct {
+		uint32_t kind;
+		bool args;
+		const char *cwd, *want;
+	} cases[] = {
+		{RUN_PYTHON, false, "", "python3 main.py | " BASE_ENV},
+		{RUN_PYTHON, true, "", "python3 main.py a b=c | " BASE_ENV},
+		{RUN_PYTHON, false, "/tmp", "python3 /workspace/main.py | " BASE_ENV},
+		{RUN_NODE, true, "",
+		 "node --require /.bailey/node/hook.js main.js a b=c | " BASE_ENV},
+		{RUN_BASH, true, "", "bash main.sh a b=c | " BASE_ENV},
+		{RUN_COMMAND, false, "/tmp", "bash -c code | " BASE_ENV},
+		{RUN_COMMAND, true, "", "bash -c code bash a b=c | " BASE_ENV},
+	};
+	struct ipc_str args[] = {IPC_STR("a"), IPC_STR("b=c")};
+
+	(void)state;
+	only_path = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct guest_spec spec = spec_of(cases[i].kind, "code");
+
+		spec.cwd = IPC_STR(cases[i].cwd);
+		spec.args = args;
+		spec.n_args = cases[i].args ? 2 : 0;
+		assert_int_equal(launch_fill_run(&launch, &spec, 2), 0);
+		assert_string_equal(joined(), cases[i].want);
+		assert_string_equal(launch.cwd, *cases[i].cwd ? cases[i].cwd : GUEST_WORKSPACE);
+		assert_int_equal(launch.with_control, 0);
+	}
+}
+
+static void
+test_launch_fill_run_env(void **state)
+{
+	struct ipc_str env[] = {IPC_STR("A=1"), IPC_STR("LANG=C"), IPC_STR("A=2"), IPC_STR("AB=")};
+	struct guest_spec spec = spec_of(RUN_COMMAND, "x");
+
+	(void)state;
+	only_path = NULL;
+	spec.env = env;
+	spec.n_env = ARRAY_LEN(env);
+	assert_int_equal(launch_fill_run(&launch, &spec, 0), 0);
+	assert_string_equal(joined(),
+			    "bash -c x | PATH=/usr/local/bin:/usr/bin:/bin HOME=/workspace "
+			    "USER=bailey PYTHON_CPU_COUNT=1 OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 "
+			    "LANG=C A=2 AB= ");
+}
+
+static void
+test_launch_finds_the_program(void **state)
+{
+	struct guest_spec spec = spec_of(RUN_NODE, "x");
+
+	(void)state;
+	only_path = "/bin/node";
+	assert_int_equal(launch_fill_run(&launch, &spec, 1), 0);
+	assert_string_equal(launch.path, "/bin/node");
+	only_path = "/opt/node";
+	assert_int_equal(launch_fill_run(&launch, &spec, 1), ENOENT);
+	only_path = NULL;
+	spec.kind = 99;
+	assert_int_equal(launch_fill_run(&launch, &spec, 1), EINVAL);
+}
+
+static void
+test_launch_too_big(void **state)
+{
+	static char big[SPEC_ITEM_MAX];
+	struct ipc_str args[40];
+	struct guest_spec spec = spec_of(RUN_BASH, "x");
+
+	(void)state;
+	only_path = NULL;
+	memset(big, 'a', sizeof(big));
+	for (size_t i = 0; i < ARRAY_LEN(args); i++)
+		args[i] = (struct ipc_str){big, sizeof(big)};
+	spec.args = args;
+	spec.n_args = ARRAY_LEN(args);
+	assert_int_equal(launch_fill_run(&launch, &spec, 1), E2BIG);
+	spec.n_args = 0;
+	spec.cwd = (struct ipc_str){big, sizeof(big)};
+	assert_int_equal(launch_fill_run(&launch, &spec, 1), ENAMETOOLONG);
+}
+
+static void
+test_launch_fill_waiting(void **state)
+{
+	(void)state;
+	only_path = NULL;
+	assert_int_equal(launch_fill_waiting(&launch, BOX_PYTHON, 2), 0);
+	assert_string_equal(joined(), "python3 main.py | " BASE_ENV "PYTHONPATH=/.bailey/python ");
+	assert_int_equal(launch.with_control, 1);
+	assert_int_equal(launch_fill_waiting(&launch, BOX_NODE, 2), 0);
+	assert_string_equal(joined(), "node --require /.bailey/node/hook.js main.js | " BASE_ENV
+				      "BAILEY_WAIT=1 ");
+	assert_int_equal(launch_fill_waiting(&launch, BOX_SHELL, 2), 0);
+	assert_string_equal(joined(), "bash -c : | " BASE_ENV);
+	assert_int_equal(launch.with_control, 0);
+}
+
+static void
+test_launch_startup_env(void **state)
+{
+	static const struct {
+		const char *item;
+		bool startup;
+	} cases[] = {
+		{"PYTHONPATH=x", true},
+		{"PYTHON=", true},
+		{"NODE_OPTIONS=", true},
+		{"LD_PRELOAD=x", true},
+		{"LC_ALL=C", true},
+		{"LANG=C", true},
+		{"LANGUAGE=de", true},
+		{"TZ=UTC", true},
+		{"MALLOC_ARENA_MAX=1", true},
+		{"GLIBC_TUNABLES=x", true},
+		{"UV_THREADPOOL_SIZE=1", true},
+		{"HOME=/tmp", true},
+		{"PATH=/bin", true},
+		{"HOMES=1", false},
+		{"PATHS=1", false},
+		{"XPYTHON=1", false},
+		{"NODE=1", false},
+		{"A=LD_", false},
+		{"python=1", false},
+		{"", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		assert_int_equal(launch_is_startup_env(cases[i].item, strlen(cases[i].item)),
+				 cases[i].startup);
+}
+
+static void
+test_launch_write_code(void **state)
+{
+	static const struct {
+		uint32_t kind;
+		const char *file;
+	} cases[] = {{RUN_PYTHON, "main.py"}, {RUN_NODE, "main.js"}, {RUN_BASH, "main.sh"}};
+	char text[8];
+	int fds[2];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct guest_spec spec = spec_of(cases[i].kind, "code\n");
+
+		assert_int_equal(pipe(fds), 0);
+		code_fd = fds[1];
+		assert_int_equal(launch_write_code(&spec), 0);
+		assert_string_equal(code_path, cases[i].file);
+		assert_int_equal(read(fds[0], text, sizeof(text)), 5);
+		assert_int_equal(read(fds[0], text, sizeof(text)), 0); /* closed */
+		(void)close(fds[0]);
+		code_fd = -1;
+		assert_int_equal(launch_write_code(&spec), ENOSPC);
+	}
+	code_path = NULL;
+	assert_int_equal(launch_write_code(&(struct guest_spec){.kind = RUN_COMMAND}), 0);
+	assert_null(code_path);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_launch_fill_run_words),
+		cmocka_unit_test(test_launch_fill_run_env),
+		cmocka_unit_test(test_launch_finds_the_program),
+		cmocka_unit_test(test_launch_too_big),
+		cmocka_unit_test(test_launch_fill_waiting),
+		cmocka_unit_test(test_launch_startup_env),
+		cmocka_unit_test(test_launch_write_code),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/*
+ * tests/unit/test_guest_output.c - head, tail, counts, credit and the window.
+ * Runs in: ctest.
+ * Input: none.
+ * Owns: pipes.
+ */
+#include "test.h"
+#include "guest_fakes.h"
+
+static uint8_t
+byte_at(uint64_t i)
+{
+	return (uint8_t)(i * 7 + i / 251);
+}
+
+/* Writes bytes from..to of the pattern as the run would, read as they come. */
+static void
+write_run(struct fake *f, uint64_t from, uint64_t to)
+{
+	static uint8_t chunk[4096];
+
+	while (from < to) {
+		size_t n = to - from > sizeof(chunk) ? sizeof(chunk) : (size_t)(to - from);
+
+		for (size_t i = 0; i < n; i++)
+			chunk[i] = byte_at(from + i);
+		assert_int_equal(write(f->run_out, chunk, n), n);
+		(void)output_read(&f->g.out[0], false);
+		from += n;
+	}
+}
+
+/* Acknowledges and takes all frames that are kept; their bytes are appended to all. */
+static void
+take_frames(struct fake *f, struct buf *head, struct buf *tail)
+{
+	struct stream *s = &f->g.stream;
+	struct guest_frame frame;
+
+	while (fake_next_frame(&s->kept, &frame)) {
+		struct buf *to = frame.row->type == GUEST_g_tail ? tail : head;
+
+		assert_true(frame.row->type == GUEST_g_tail || frame.row->type == GUEST_g_out);
+		assert_int_equal(frame.stream, STREAM_STDOUT);
+		assert_int_equal(buf_append(to, frame.payload, frame.len), 0);
+		s->acked++;
+	}
+}
+
+static void
+check_size(uint64_t size)
+{
+	struct fake *f = fake_new();
+	struct output *o = &f->g.out[0];
+	uint64_t tail_len = size > GUEST_HEAD_MAX ? size - GUEST_HEAD_MAX : 0;
+	struct buf head;
+	struct buf tail;
+
+	buf_init(&head, 2 * GUEST_HEAD_MAX);
+	buf_init(&tail, GUEST_TAIL_MAX);
+	o->credit = UINT64_MAX;
+	write_run(f, 0, size);
+	while (!output_finish(&f->g, o))
+		take_frames(f, &head, &tail);
+	take_frames(f, &head, &tail);
+	assert_true(output_finish(&f->g, o)); /* and nothing twice */
+	assert_int_equal(buf_len(&f->g.stream.kept), 0);
+
+	tail_len = tail_len > GUEST_TAIL_MAX ? GUEST_TAIL_MAX : tail_len;
+	assert_int_equal(o->total, size);
+	assert_int_equal(buf_len(&head), size < GUEST_HEAD_MAX ? size : GUEST_HEAD_MAX);
+	assert_int_equal(buf_len(&tail), tail_len);
+	assert_int_equal(output_dropped(o), size - buf_len(&head) - tail_len);
+	for (size_t i = 0; i < buf_len(&head); i++)
+		assert_int_equal(buf_data(&head)[i], byte_at(i));
+	for (size_t i = 0; i < tail_len; i++)
+		assert_int_equal(buf_data(&tail)[i], byte_at(size - tail_len + i));
+	buf_done(&head);
+	buf_done(&tail);
+	fake_free(f);
+}
+
+static void
+test_output_sizes(void **state)
+{
+	static const uint64_t sizes[] = {
+		0,
+		1,
+		32768,
+		32769,
+		GUEST_HEAD_MAX - 1,
+		GUEST_HEAD_MAX,
+		GUEST_HEAD_MAX + 1,
+		GUEST_HEAD_MAX + GUEST_TAIL_MAX - 1,
+		GUEST_HEAD_MAX + GUEST_TAIL_MAX,
+		GUEST_HEAD_MAX + GUEST_TAIL_MAX + 1,
+		GUEST_HEAD_MAX + 3 * GUEST_TAIL_MAX + 5,
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
+		check_size(sizes[i]);
+}
+
+static void
+test_output_credit(void **state)
+{
+	const struct guest_h_credit more = {.limit = GUEST_WINDOW + 10};
+	const struct guest_h_credit less = {.limit = 5};
+	struct fake *f = fake_new();
+	struct output *o = &f->g.out[0];
+
+	(void)state;
+	write_run(f, 0, GUEST_WINDOW + 100);
+	output_pump(&f->g, o);
+	assert_int_equal(o->framed, GUEST_WINDOW);
+	assert_int_equal(guest_on_h_credit(&f->g, STREAM_STDOUT, &more), 0);
+	assert_int_equal(o->framed, GUEST_WINDOW + 10);
+	assert_int_equal(guest_on_h_credit(&f->g, STREAM_STDOUT, &less), 0);
+	assert_int_equal(o->credit, GUEST_WINDOW + 10);
+	assert_false(output_finish(&f->g, o)); /* the rest waits for credit */
+	assert_int_equal(guest_on_h_credit(&f->g, STREAM_STDIN, &more), -EBADMSG);
+	assert_int_equal(guest_on_h_credit(&f->g, 3, &more), -EBADMSG);
+	fake_free(f);
+}
+
+static void
+test_output_stops_for_unacknowledged_frames(void **state)
+{
+	struct fake *f = fake_new();
+	struct output *o = &f->g.out[0];
+
+	(void)state;
+	o->credit = UINT64_MAX;
+	write_run(f, 0, GUEST_HEAD_MAX);
+	output_pump(&f->g, o);
+	assert_false(stream_has_room(&f->g.stream));
+	assert_true(o->framed < 3 * GUEST_WINDOW);
+	fake_free(f);
+}
+
+static void
+test_output_window_without_session(void **state)
+{
+	struct fake *f = fake_new();
+	struct output *o = &f->g.out[0];
+
+	(void)state;
+	f->g.stream.session = SESSION_LOST;
+	assert_true(output_may_read(&f->g, o));
+	write_run(f, 0, GUEST_WINDOW);
+	assert_false(output_may_read(&f->g, o));
+	f->g.stream.session = SESSION_OPEN;
+	assert_true(output_may_read(&f->g, o));
+	fake_free(f);
+}
+
+static void
+test_output_read_is_bounded(void **state)
+{
+	struct fake *f = fake_new();
+
+	(void)state;
+	assert_true(output_read(&f->g.out[0], false)); /* empty */
+	write_run(f, 0, 10);
+	assert_true(output_read(&f->g.out[0], true));
+	assert_int_equal(f->g.out[0].total, 10);
+	(void)close(f->run_out);
+	assert_true(output_read(&f->g.out[0], true)); /* end of file */
+	f->run_out = -1;
+	fake_free(f);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_output_sizes),
+		cmocka_unit_test(test_output_credit),
+		cmocka_unit_test(test_output_stops_for_unacknowledged_frames),
+		cmocka_unit_test(test_output_window_without_session),
+		cmocka_unit_test(test_output_read_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

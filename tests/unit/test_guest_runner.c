@@ -1,0 +1,222 @@
+/*
+ * tests/unit/test_guest_runner.c - the real runner: what it starts, sees and reports.
+ * Runs in: ctest.
+ * Input: /bin/sh.
+ * Owns: a runner process per test.
+ */
+#include "test.h"
+#include "guest_fakes.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <time.h>
+
+struct rig {
+	struct runner r;
+	struct runner_fds fds;
+};
+
+static void
+rig_open(struct rig *rig)
+{
+	*rig = (struct rig){0};
+	assert_int_equal(runner_start(&rig->r, &rig->fds), 0);
+}
+
+static void
+rig_close(struct rig *rig)
+{
+	(void)kill(rig->r.pid, SIGKILL);
+	assert_int_equal(waitpid(rig->r.pid, NULL, 0), rig->r.pid);
+	(void)close(rig->r.fd);
+	(void)close(rig->r.control_fd);
+	(void)close(rig->r.out_ends[0]);
+	(void)close(rig->r.out_ends[1]);
+	(void)close(rig->fds.stdin_fd);
+	(void)close(rig->fds.stdout_fd);
+	(void)close(rig->fds.stderr_fd);
+}
+
+static void
+put(struct launch *l, const char *text, uint32_t *count)
+{
+	size_t n = strlen(text) + 1;
+
+	memcpy(l->text + l->len, text, n);
+	l->len += n;
+	(*count)++;
+}
+
+static void
+order_shell(struct rig *rig, const char *command, bool control)
+{
+	struct launch *l = rig->r.launch;
+
+	l->n_argv = 0;
+	l->n_env = 0;
+	l->len = 0;
+	l->with_control = control ? 1 : 0;
+	(void)snprintf(l->path, sizeof(l->path), "/bin/sh");
+	(void)snprintf(l->cwd, sizeof(l->cwd), "/");
+	put(l, "sh", &l->n_argv);
+	put(l, "-c", &l->n_argv);
+	put(l, command, &l->n_argv);
+	put(l, "PATH=/usr/bin:/bin", &l->n_env);
+	put(l, "V=value", &l->n_env);
+	assert_int_equal(runner_order(&rig->r), 0);
+}
+
+static struct report
+wait_report(struct rig *rig)
+{
+	struct report report = {0};
+	struct pollfd p = {.fd = rig->r.fd, .events = POLLIN};
+
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	assert_int_equal(runner_report(&rig->r, &report), 1);
+	return report;
+}
+
+static void
+test_runner_ended(void **state)
+{
+	struct rig rig;
+	struct report report;
+	char text[64];
+	ssize_t n;
+
+	(void)state;
+	rig_open(&rig);
+	order_shell(&rig, "pwd; echo $V; cat; exit 5", false);
+	assert_int_equal(write(rig.fds.stdin_fd, "in", 2), 2);
+	(void)close(rig.fds.stdin_fd);
+	rig.fds.stdin_fd = -1;
+	report = wait_report(&rig);
+	assert_int_equal(report.what, REPORT_ENDED);
+	assert_int_equal(report.pid, rig.r.launch->pid);
+	assert_true(WIFEXITED(report.status) && WEXITSTATUS(report.status) == 5);
+	assert_int_equal(report.left, 0);
+	assert_true(report.max_rss_bytes > 0);
+	n = read(rig.fds.stdout_fd, text, sizeof(text));
+	assert_int_equal(n, 10);
+	assert_memory_equal(text, "/\nvalue\nin", 10);
+	assert_int_equal(runner_report(&rig.r, &report), 0);
+	rig_close(&rig);
+}
+
+static void
+test_runner_can_serve_again(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig);
+	for (int i = 1; i < 4; i++) {
+		char command[32];
+
+		(void)snprintf(command, sizeof(command), "exit %d", i);
+		order_shell(&rig, command, false);
+		assert_int_equal(WEXITSTATUS(wait_report(&rig).status), i);
+	}
+	rig_close(&rig);
+}
+
+static void
+test_runner_failed(void **state)
+{
+	struct rig rig;
+	struct report report;
+
+	(void)state;
+	rig_open(&rig);
+	(void)snprintf(rig.r.launch->path, sizeof(rig.r.launch->path), "/nonexistent/program");
+	(void)snprintf(rig.r.launch->cwd, sizeof(rig.r.launch->cwd), "/");
+	assert_int_equal(runner_order(&rig.r), 0);
+	report = wait_report(&rig);
+	assert_int_equal(report.what, REPORT_FAILED);
+	assert_int_equal(report.status, ENOENT);
+	rig_close(&rig);
+}
+
+static void
+test_runner_reports_what_is_left(void **state)
+{
+	struct rig rig;
+	struct report report;
+
+	(void)state;
+	rig_open(&rig);
+	order_shell(&rig, "(sleep 100 &) ; (setsid sleep 100 &) ; exit 0", false);
+	report = wait_report(&rig);
+	assert_int_equal(report.what, REPORT_ENDED);
+	assert_int_equal(report.left, 1);
+	assert_int_equal(runner_report(&rig.r, &report), 0); /* they still live */
+	assert_int_equal(tree_kill(rig.r.pid), 2);
+	assert_int_equal(wait_report(&rig).what, REPORT_EMPTY);
+	rig_close(&rig);
+}
+
+static void
+test_runner_signal_and_control(void **state)
+{
+	struct rig rig;
+	struct report report;
+	char byte = 0;
+
+	(void)state;
+	rig_open(&rig);
+	order_shell(&rig, "echo r >&3; read x <&3; kill -USR1 $$", true);
+	while (read(rig.r.control_fd, &byte, 1) != 1)
+		(void)usleep(1000);
+	assert_int_equal(byte, 'r');
+	assert_int_equal(write(rig.r.control_fd, "go\n", 3), 3);
+	report = wait_report(&rig);
+	assert_true(WIFSIGNALED(report.status) && WTERMSIG(report.status) == SIGUSR1);
+	rig_close(&rig);
+}
+
+static void
+test_runner_gone(void **state)
+{
+	struct rig rig;
+	struct report report;
+	struct pollfd p;
+
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(kill(rig.r.pid, SIGKILL), 0);
+	p = (struct pollfd){.fd = rig.r.fd, .events = POLLIN};
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	assert_int_equal(runner_report(&rig.r, &report), -EPIPE);
+	assert_true(runner_order(&rig.r) < 0);
+	rig_close(&rig);
+}
+
+static void
+test_runner_output_flags(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(fd_set_nonblock(rig.r.out_ends[0]), 0);
+	runner_block_output(&rig.r);
+	assert_int_equal(fcntl(rig.r.out_ends[0], F_GETFL) & O_NONBLOCK, 0);
+	rig_close(&rig);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_runner_ended),
+		cmocka_unit_test(test_runner_can_serve_again),
+		cmocka_unit_test(test_runner_failed),
+		cmocka_unit_test(test_runner_reports_what_is_left),
+		cmocka_unit_test(test_runner_signal_and_control),
+		cmocka_unit_test(test_runner_gone),
+		cmocka_unit_test(test_runner_output_flags),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
