@@ -143,8 +143,8 @@ checked_call(struct mcp_client *tree, const struct bench_snippet *s, bool progre
 static int
 warm_step(struct bench *b, enum bench_lang lang, size_t i)
 {
-	struct mcp_timing t;
-	double run_ms, host_exit, host_first, ms;
+	struct mcp_timing t = {0};
+	double run_ms = NAN, host_exit = 0, host_first = 0, ms = 0;
 
 	int r = wait_quiet(b, classes[lang]);
 	if (r == 0)
@@ -176,7 +176,7 @@ warm_step(struct bench *b, enum bench_lang lang, size_t i)
 static int
 bench_warm(struct bench *b)
 {
-	struct mcp_timing t;
+	struct mcp_timing t = {0};
 
 	/* The node pool starts with the language's first use. */
 	int r = checked_call(&b->tree, &bench_snippets[BENCH_NODE], false, NULL, &t, NULL);
@@ -198,7 +198,7 @@ bench_warm(struct bench *b)
 static int
 bench_paced(struct bench *b)
 {
-	struct mcp_timing t;
+	struct mcp_timing t = {0};
 	int r = wait_quiet(b, classes[BENCH_PYTHON]);
 
 	for (size_t i = 0; r == 0 && i < b->n_paced; i++) {
@@ -219,12 +219,12 @@ bench_cold(struct bench *b)
 	static const struct bench_snippet nothing = {"bash", "/bin/bash", "main.sh", ":\n"};
 	cleanup_free char *body = raw_box_body(b->image, entry);
 	struct mcp_client tree;
-	struct mcp_timing t;
+	struct mcp_timing t = {0};
 
-	if (setenv("BAILEY_POOL", "0", 1) == -1) // NOLINT(concurrency-mt-unsafe)
+	if (setenv("BAILEY_POOL", "0", 1) == -1)
 		return -errno;
 	int r = mcp_open(&tree, mcp_server_argv());
-	(void)unsetenv("BAILEY_POOL"); // NOLINT(concurrency-mt-unsafe)
+	(void)unsetenv("BAILEY_POOL");
 	if (r == 0)
 		r = checked_call(&tree, &nothing, false, NULL, &t, NULL); /* engine probed once */
 	for (size_t i = 0; r == 0 && i < b->n_cold; i++) {
@@ -246,7 +246,7 @@ static int
 sustained_calls(struct bench *b, double *ret)
 {
 	uint64_t start = clock_now_ms();
-	uint64_t end = start + b->loop_s * 1000u;
+	uint64_t end = start + (uint64_t)b->loop_s * 1000u;
 	size_t answered = 0, in_flight = 0;
 	uint64_t last = start;
 
@@ -304,12 +304,12 @@ sustained_raw(struct bench *b, double *ret)
 	int failed = 0;
 	size_t total = 0;
 
-	if (pipe(fds) == -1)
+	if (pipe2(fds, O_CLOEXEC) == -1)
 		return -errno;
 	for (int i = 0; i < 8; i++) {
 		pid_t pid = fork();
 		if (pid == 0)
-			raw_loop_child(body, start + b->loop_s * 1000u, fds[1]);
+			raw_loop_child(body, start + (uint64_t)b->loop_s * 1000u, fds[1]);
 		failed += pid == -1;
 	}
 	for (int i = 0; i < 8 - failed; i++) {
@@ -480,7 +480,7 @@ cmd_bench(int argc, char **argv)
 			return CLI_USAGE;
 		}
 	}
-	b.image = getenv("SANDBOX_IMAGE"); // NOLINT(concurrency-mt-unsafe)
+	b.image = getenv("SANDBOX_IMAGE");
 	if (b.image == NULL)
 		b.image = "bailey/sandbox:slim";
 	char **server = mcp_server_argv();

@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #define API "/v1.41"
-#define REPLY_MAX (16u * 1024 * 1024)
+#define REPLY_MAX ((size_t)16 << 20)
 
 static const char *
 socket_path(void)
 {
-	const char *host = getenv("DOCKER_HOST"); // NOLINT(concurrency-mt-unsafe)
+	const char *host = getenv("DOCKER_HOST");
 
 	if (host == NULL)
 		return "/var/run/docker.sock";
@@ -109,7 +109,7 @@ int
 raw_request(const char *method, const char *path, const char *body, struct buf *reply)
 {
 	struct buf in;
-	size_t at;
+	size_t at = 0;
 	cleanup_close int fd = raw_connect();
 
 	if (fd < 0)
@@ -166,16 +166,16 @@ copy_chunks(FILE *from, int to)
 }
 
 int
-raw_download(const char *path, int to)
+raw_download(const char *path, int fd)
 {
 	char line[1024];
-	int fd = raw_connect();
+	int engine_fd = raw_connect();
 
-	if (fd < 0)
-		return fd;
-	FILE *f = fdopen(fd, "r+");
+	if (engine_fd < 0)
+		return engine_fd;
+	FILE *f = fdopen(engine_fd, "r+");
 	if (f == NULL) {
-		close(fd);
+		close(engine_fd);
 		return -ENOMEM;
 	}
 	fprintf(f, "GET " API "%s HTTP/1.1\r\nHost: engine\r\nConnection: close\r\n\r\n", path);
@@ -184,7 +184,7 @@ raw_download(const char *path, int to)
 	while (r == 0 && fgets(line, sizeof(line), f) != NULL && strcmp(line, "\r\n") != 0)
 		;
 	if (r == 0)
-		r = copy_chunks(f, to);
+		r = copy_chunks(f, fd);
 	fclose(f);
 	return r;
 }
@@ -193,7 +193,7 @@ int
 raw_upgrade(const char *path, const char *body)
 {
 	struct buf in;
-	size_t at;
+	size_t at = 0;
 	cleanup_close int fd = raw_connect();
 
 	if (fd < 0)

@@ -137,7 +137,7 @@ host_child(const struct host_root *h, const char *tmp, const char *const argv[],
 	} else if (chdir(tmp) == -1) {
 		_exit(126);
 	}
-	int null = open("/dev/null", O_RDWR);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null == -1 || dup2(null, 0) == -1 || dup2(out, 1) == -1 || dup2(null, 2) == -1)
 		_exit(126);
 	execve(argv[0], (char *const *)(uintptr_t)argv, (char *const *)(uintptr_t)env);

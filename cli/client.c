@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES (64u * 1024 * 1024)
+#define LINE_MAX_BYTES ((size_t)64 << 20)
 #define START_TIMEOUT_MS 10000
 #define CALL_TIMEOUT_MS 400000 /* above the longest timeout, queue and start allowed */
 
