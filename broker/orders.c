@@ -16,7 +16,7 @@
 
 #include "broker.h"
 
-#define REAPER_QUEUE_MAX (1024u * 1024)
+#define REAPER_QUEUE_MAX ((size_t)1 << 20)
 
 int
 orders_send(struct broker *b, const struct ipc_row *row)

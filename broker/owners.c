@@ -13,7 +13,7 @@
 
 #include "broker.h"
 
-#define FRONT_QUEUE_MAX (16u * 1024 * 1024) /* above all credit 16 calls can hold */
+#define FRONT_QUEUE_MAX ((size_t)16 << 20) /* above all credit 16 calls can hold */
 
 struct owner *
 owner_get(struct broker *b, enum owner_kind kind, uint64_t number)

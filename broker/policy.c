@@ -84,14 +84,30 @@ policy_maxima(const struct settings *s, const struct profile *p, struct limits *
 			       .timeout_ms = p->timeout_max_ms};
 }
 
-static int
-deny(struct decision *d, const char *what, uint64_t got, uint64_t low, uint64_t high,
-     const char *unit)
+/* Thousandths as people write them: 1500 is "1.5". */
+static const char *
+decimal(char *out, size_t cap, uint64_t milli)
 {
+	int n = snprintf(out, cap, "%" PRIu64 ".%03" PRIu64, milli / 1000, milli % 1000);
+
+	while (n > 0 && out[n - 1] == '0')
+		out[--n] = '\0';
+	if (n > 0 && out[n - 1] == '.')
+		out[n - 1] = '\0';
+	return out;
+}
+
+/* Names the argument a caller can change; figures in thousandths of its unit. */
+static int
+deny(struct decision *d, const char *argument, uint64_t got, uint64_t low, uint64_t high)
+{
+	char text[3][32];
+
 	(void)snprintf(d->message, sizeof(d->message),
-		       "%s %" PRIu64 " %s is outside what profile \"%s\" allows: %" PRIu64
-		       " to %" PRIu64 " %s.",
-		       what, got, unit, d->profile->name, low, high, unit);
+		       "%s %s is outside what profile \"%s\" allows: %s to %s.", argument,
+		       decimal(text[0], sizeof(text[0]), got), d->profile->name,
+		       decimal(text[1], sizeof(text[1]), low),
+		       decimal(text[2], sizeof(text[2]), high));
 	return -EPERM;
 }
 
@@ -108,6 +124,12 @@ image_of(const struct settings *s, const struct profile *p)
 	return p->image[0] ? p->image : s->image;
 }
 
+static uint64_t
+milli_mb(uint64_t bytes)
+{
+	return bytes / 1048576 * 1000;
+}
+
 static int
 decide_memory(const struct settings *s, const struct ipc_call_submit *req, struct decision *d)
 {
@@ -118,8 +140,8 @@ decide_memory(const struct settings *s, const struct ipc_call_submit *req, struc
 	if (req->memory_bytes)
 		d->limits.memory_bytes = req->memory_bytes;
 	if (d->limits.memory_bytes < low || d->limits.memory_bytes > high)
-		return deny(d, "memory of", d->limits.memory_bytes >> 20, low >> 20, high >> 20,
-			    "MB");
+		return deny(d, "memory_mb", milli_mb(d->limits.memory_bytes), milli_mb(low),
+			    milli_mb(high));
 	d->limits.memory_bytes -= d->limits.memory_bytes % PAGE;
 	fit_tmpfs(d->profile, &d->limits);
 	return 0;
@@ -138,8 +160,8 @@ policy_decide(const struct settings *s, const struct ipc_call_submit *req, struc
 		goto out;
 	}
 	image = image_of(s, d.profile);
-	if (req->image.len &&
-	    (req->image.len != strlen(image) || memcmp(req->image.data, image, req->image.len))) {
+	if (req->image.len && (req->image.len != strlen(image) ||
+			       memcmp(req->image.data, image, req->image.len) != 0)) {
 		(void)snprintf(d.message, sizeof(d.message),
 			       "The only image profile \"%s\" allows is %.256s.", d.profile->name,
 			       image);
@@ -153,15 +175,14 @@ policy_decide(const struct settings *s, const struct ipc_call_submit *req, struc
 	if (req->cpus_milli)
 		d.limits.cpus_milli = req->cpus_milli;
 	if (d.limits.cpus_milli < CPUS_MIN_MILLI || d.limits.cpus_milli > max_cpus(s, d.profile)) {
-		r = deny(&d, "cpus of", d.limits.cpus_milli, CPUS_MIN_MILLI, max_cpus(s, d.profile),
-			 "thousandths of a processor");
+		r = deny(&d, "cpus", d.limits.cpus_milli, CPUS_MIN_MILLI, max_cpus(s, d.profile));
 		goto out;
 	}
 	if (req->timeout_ms)
 		d.limits.timeout_ms = req->timeout_ms;
 	if (d.limits.timeout_ms > d.profile->timeout_max_ms)
-		r = deny(&d, "timeout of", d.limits.timeout_ms, TIMEOUT_MIN_MS,
-			 d.profile->timeout_max_ms, "ms");
+		r = deny(&d, "timeout_seconds", d.limits.timeout_ms, TIMEOUT_MIN_MS,
+			 d.profile->timeout_max_ms);
 out:
 	*ret = d;
 	return r;

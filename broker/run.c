@@ -275,13 +275,14 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 	n = session_host_frame(&x->session, m->type, m->stream, &m->data, out);
 	if (n < 0)
 		return n;
+	if (r->phase == PHASE_GRANTED && x->session.running)
+		r->run_us = clock_now_us(); /* before the write: it may cost us the processor */
 	if (!x->attach || attach_send(x->attach, out, (size_t)n) < 0) {
 		box_end(x, CAUSE_DIED); /* the engine takes nothing more */
 		return 0;
 	}
 	if (r->phase == PHASE_GRANTED && x->session.running) {
 		r->phase = PHASE_ACTIVE;
-		r->run_us = clock_now_us();
 		x->deadline_ns = clock_boot_ns() +
 				 ((uint64_t)r->limits.timeout_ms + DEADLINE_SLACK_MS) * 1000000u;
 		box_event(x, ON_RUN);

@@ -17,7 +17,7 @@
 
 #define RUN_NUMBER 1u
 #define ACK_EVERY 65536u
-#define CREDIT_AHEAD_MAX (4u * GUEST_WINDOW)
+#define CREDIT_AHEAD_MAX ((uint64_t)4 * GUEST_WINDOW)
 
 void
 session_init(struct session *s)

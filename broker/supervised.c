@@ -10,7 +10,7 @@
 
 #include "broker.h"
 
-#define SUPERVISOR_QUEUE_MAX (64u * 1024)
+#define SUPERVISOR_QUEUE_MAX ((size_t)64 << 10)
 #define MEMORY_SHARE_PERCENT 75u
 
 static void

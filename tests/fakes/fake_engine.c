@@ -4,6 +4,7 @@
  * Every answer comes from the loop, as the real layer promises.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,17 @@ give_create(struct answer *a)
 	a->cb.create(a->ctx, a->tag, &a->result, a->result.err ? NULL : a->id);
 }
 
+static struct fake_container *
+free_slot(void)
+{
+	for (size_t i = 0; i < fake.n_boxes; i++)
+		if (fake.box[i].removed && !fake.box[i].attach && fake.n_boxes > 512)
+			return &fake.box[i];
+	if (fake.n_boxes == ARRAY_LEN(fake.box))
+		abort();
+	return &fake.box[fake.n_boxes++];
+}
+
 void
 engine_create(struct engine *e, const struct box_spec *spec, void *ctx, uint64_t tag,
 	      void (*done)(void *, uint64_t, const struct engine_result *, const char *))
@@ -269,14 +281,14 @@ engine_create(struct engine *e, const struct box_spec *spec, void *ctx, uint64_t
 
 	(void)e;
 	a->cb.create = done;
-	if (a->result.err || fake.n_boxes == ARRAY_LEN(fake.box))
+	if (a->result.err)
 		return;
-	c = &fake.box[fake.n_boxes++];
+	c = free_slot();
 	*c = (struct fake_container){.used = true,
 				     .spec = *spec,
 				     .memory_bytes = spec->memory_bytes,
 				     .cpus_milli = spec->cpus_milli};
-	(void)snprintf(c->id, sizeof(c->id), "%064zu", fake.n_boxes);
+	(void)snprintf(c->id, sizeof(c->id), "%064" PRIu64, ++fake.made);
 	memcpy(c->name, spec->name, sizeof(c->name));
 	memcpy(a->id, c->id, sizeof(a->id));
 	if (++fake.live_now > fake.live_most)

@@ -52,6 +52,7 @@ struct fake_engine {
 	struct fake_guest guest;
 	struct fake_container box[1024];
 	size_t n_boxes;
+	uint64_t made;
 	struct engine_container *strangers; /* also in the list */
 	size_t n_strangers;
 	uint32_t live_now, live_most;

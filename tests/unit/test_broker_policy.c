@@ -50,18 +50,19 @@ test_bounds(void **state)
 		const char *says;
 	} rows[] = {
 		{BOX_SHELL, 32 * MB, 0, 0, true, NULL},
-		{BOX_SHELL, 31 * MB, 0, 0, false, "memory of 31 MB"},
+		{BOX_SHELL, 31 * MB, 0, 0, false, "memory_mb 31 is"},
 		{BOX_PYTHON, 2048 * MB, 0, 0, true, NULL},
-		{BOX_PYTHON, 2049 * MB, 0, 0, false, "32 to 2048 MB"},
-		{BOX_PYTHON, UINT64_MAX, 0, 0, false, "memory"},
-		{BOX_NODE, 95 * MB, 0, 0, false, "96 to 2048 MB"},
+		{BOX_PYTHON, 2049 * MB, 0, 0, false, "32 to 2048."},
+		{BOX_PYTHON, UINT64_MAX, 0, 0, false, "memory_mb"},
+		{BOX_NODE, 95 * MB, 0, 0, false, "96 to 2048."},
 		{BOX_NODE, 96 * MB, 0, 0, true, NULL},
 		{BOX_SHELL, 0, 2000, 0, true, NULL},
-		{BOX_SHELL, 0, 2001, 0, false, "cpus of 2001"},
-		{BOX_SHELL, 0, 99, 0, false, "100 to 2000"},
+		{BOX_SHELL, 0, 2001, 0, false, "cpus 2.001 is"},
+		{BOX_SHELL, 0, 99, 0, false,
+		 "cpus 0.099 is outside what profile \"default\" allows: 0.1 to 2."},
 		{BOX_SHELL, 0, UINT32_MAX, 0, false, "cpus"},
 		{BOX_SHELL, 0, 0, 300000, true, NULL},
-		{BOX_SHELL, 0, 0, 300001, false, "timeout of 300001 ms"},
+		{BOX_SHELL, 0, 0, 300001, false, "timeout_seconds 300.001 is"},
 		{BOX_SHELL, 0, 0, 1, true, NULL},
 	};
 	struct settings s = settings();
