@@ -29,7 +29,7 @@ static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
 /* What each run has before its own variables. */
 static const char *const launch_base_env[] = {
 	"PATH=/usr/local/bin:/usr/bin:/bin",
-	"HOME=" GUEST_WORKSPACE,
+	("HOME=" GUEST_WORKSPACE),
 	"USER=bailey",
 	"LANG=C.UTF-8",
 };

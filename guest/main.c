@@ -89,6 +89,7 @@ guest_signals(void)
 	(void)sigaddset(&wanted, SIGCHLD);
 	(void)sigaddset(&wanted, SIGTERM);
 	(void)sigaddset(&wanted, SIGINT);
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
 	if (sigprocmask(SIG_SETMASK, &all, NULL) == -1)
 		return -errno;
 	fd = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);

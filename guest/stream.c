@@ -18,12 +18,12 @@
 
 #include "guest.h"
 
-#define STREAM_IN_MAX (4u * GUEST_FRAME_MAX)
+#define STREAM_IN_MAX ((size_t)4 * GUEST_FRAME_MAX)
 #define STREAM_WIRE_FULL 65536u /* kept frames wait from here on; control frames may pass */
-#define STREAM_WIRE_MAX (STREAM_WIRE_FULL + 2u * GUEST_FRAME_MAX)
-#define STREAM_KEPT_FULL (2u * GUEST_WINDOW) /* output waits from here on */
+#define STREAM_WIRE_MAX (STREAM_WIRE_FULL + (size_t)2 * GUEST_FRAME_MAX)
+#define STREAM_KEPT_FULL ((size_t)2 * GUEST_WINDOW) /* output waits from here on */
 /* Above it the tails and the end of a run still fit. */
-#define STREAM_KEPT_MAX (STREAM_KEPT_FULL + 3u * GUEST_FRAME_MAX)
+#define STREAM_KEPT_MAX (STREAM_KEPT_FULL + (size_t)3 * GUEST_FRAME_MAX)
 #define STREAM_ACK_DELAY_MS 20u /* an acknowledgement rides on output if there is some */
 #define STREAM_READ_ROUNDS 16u
 

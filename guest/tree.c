@@ -68,6 +68,7 @@ tree_read(void)
 	if (dir == NULL)
 		return -errno;
 	fd = dirfd(dir);
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
 	while (walk.n < TREE_MAX && (d = readdir(dir)) != NULL) {
 		if (parse_u64(d->d_name, 1, INT32_MAX, &pid) < 0)
 			continue;
