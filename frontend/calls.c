@@ -264,7 +264,7 @@ calls_event_all(struct frontend *fe, enum call_event ev)
 struct call *
 call_new(struct frontend *fe, const struct reply_to *to, enum call_kind kind)
 {
-	struct call *c;
+	struct call *c, **at = &fe->call_list;
 
 	if (idmap_count(fe->calls) >= CALLS_MAX)
 		return NULL;
@@ -283,8 +283,11 @@ call_new(struct frontend *fe, const struct reply_to *to, enum call_kind kind)
 	c->timer = event_new(fe->base, -1, 0, on_timer, c);
 	if (c->timer == NULL || idmap_put(fe->calls, c->no, c) < 0)
 		fatal("no room for a call");
-	c->next = fe->call_list;
-	fe->call_list = c;
+	/* Oldest first: calls that wait for a broker link are submitted in the order of their
+	 * numbers, as the broker demands. */
+	while (*at != NULL)
+		at = &(*at)->next;
+	*at = c;
 	return c;
 }
 
@@ -359,16 +362,23 @@ call_answer(struct call *c, enum run_status status)
 void
 calls_answer_all(struct frontend *fe, enum run_status status)
 {
-	while (fe->call_list != NULL) {
-		if (fe->call_list->state == CALL_SUBMITTED || fe->call_list->state == CALL_GRANTED)
-			(void)upcalls_cancel(fe->call_list);
-		call_answer(fe->call_list, status);
+	struct call *next;
+
+	for (struct call *c = fe->call_list; c != NULL; c = next) {
+		next = c->next;
+		if (c->state == CALL_SUBMITTED || c->state == CALL_GRANTED)
+			(void)upcalls_cancel(c);
+		call_answer(c, status);
 	}
 }
 
 void
 calls_free_all(struct frontend *fe)
 {
-	while (fe->call_list != NULL)
-		call_free(fe->call_list);
+	struct call *next;
+
+	for (struct call *c = fe->call_list; c != NULL; c = next) {
+		next = c->next;
+		call_free(c);
+	}
 }

@@ -14,10 +14,10 @@
 #include "message.h"
 
 #define CALLS_MAX 128u                      /* in flight */
-#define CALLS_BYTES_MAX (16u * 1024 * 1024) /* code and stdin of all of them */
-#define STDIN_MAX (4u * 1024 * 1024)
-#define OUTPUT_HEAD 24576u
-#define OUTPUT_TAIL 8192u
+#define CALLS_BYTES_MAX ((size_t)16 << 20) /* code and stdin of all of them */
+#define STDIN_MAX ((size_t)4 << 20)
+#define OUTPUT_HEAD ((size_t)24576)
+#define OUTPUT_TAIL ((size_t)8192)
 #define LOST_WAIT_MS 2000u /* for a new broker, then engine_unavailable */
 #define LEAVE_WAIT_MS 500u /* for unsent answers at the end */
 
@@ -78,7 +78,7 @@ extern const size_t arg_row_count;
 /* The next argument row of a tool; cursor from 0; NULL at the end. */
 const struct arg_row *arg_next(enum tool_no tool, size_t *cursor);
 struct cJSON *schema_tool(enum tool_no tool, enum mcp_rev rev); /* one element of tools/list */
-struct cJSON *schema_shape(enum tool_shape shape);
+struct cJSON *schema_shape(enum tool_shape wanted);
 void tools_call(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
 /* Checks arguments against the table; -EINVAL with a sentence in why. */
 int tools_check(enum tool_no tool, const struct cJSON *args, struct buf *why);

@@ -78,8 +78,8 @@ main(int argc, char **argv)
 
 	log_init("bailey-frontend", LOG_L_WARNING);
 	/* fixed limits: what one big message took goes back to the system after it */
-	(void)mallopt(M_MMAP_THRESHOLD, BIG_BLOCK);
-	(void)mallopt(M_TRIM_THRESHOLD, 2 * BIG_BLOCK);
+	(void)mallopt(M_MMAP_THRESHOLD, BIG_BLOCK);     // NOLINT(concurrency-mt-unsafe)
+	(void)mallopt(M_TRIM_THRESHOLD, 2 * BIG_BLOCK); // NOLINT(concurrency-mt-unsafe)
 	r = confine_args(argc, argv, &plan);
 	if (r < 0)
 		fatal("started with words it does not know; the supervisor starts this program");

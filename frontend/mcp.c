@@ -433,10 +433,10 @@ mcp_on_oversize(void *ctx)
 	struct frontend *fe = ctx;
 	struct reply_to to = {.rev = rev_assumed(fe)};
 
-	rpc_send_error(fe, &to, RPC_PARSE, NULL, "Parse error: a message has more than %u bytes",
+	rpc_send_error(fe, &to, RPC_PARSE, NULL, "Parse error: a message has more than %zu bytes",
 		       MESSAGE_MAX);
 	if (log_allowed(&fe->client_log, LOG_LINES_PER_10S))
-		log_info("refused a message of more than %u bytes", MESSAGE_MAX);
+		log_info("refused a message of more than %zu bytes", MESSAGE_MAX);
 }
 
 void

@@ -12,8 +12,8 @@
 struct cJSON;
 struct frontend;
 
-#define MESSAGE_MAX (8u * 1024 * 1024)     /* one line, without its end */
-#define SEND_QUEUE_MAX (16u * 1024 * 1024) /* unsent answers; past it the client is cut */
+#define MESSAGE_MAX ((size_t)8 << 20)     /* one line, without its end */
+#define SEND_QUEUE_MAX ((size_t)16 << 20) /* unsent answers; past it the client is cut */
 #define BATCH_MAX 64u                      /* elements */
 #define RPC_ID_MAX 128u                    /* bytes of a string id or progress token */
 
@@ -124,7 +124,7 @@ void rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, st
 void rpc_send_notification(struct frontend *fe, const char *method, struct cJSON *params);
 /* A batch collects its answers and sends them when the last is in. */
 uint64_t rpc_batch_open(struct frontend *fe, size_t elements);
-void rpc_batch_skip(struct frontend *fe, uint64_t batch); /* one element has no answer */
+void rpc_batch_skip(struct frontend *fe, uint64_t no); /* one element has no answer */
 void rpc_batches_free(struct frontend *fe);
 
 #endif

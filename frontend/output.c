@@ -12,7 +12,7 @@
 
 #include "frontend.h"
 
-#define TAIL_ROOM (2u * OUTPUT_TAIL)
+#define TAIL_ROOM (2 * OUTPUT_TAIL)
 
 void
 output_init(struct output *o)

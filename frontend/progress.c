@@ -15,8 +15,8 @@
 
 #define EVERY_MS 100u
 #define ALIVE_MS 5000u
-#define LINES_MAX 4096u
-#define QUEUE_SLACK (256u * 1024) /* unsent bytes above which a notification is left out */
+#define LINES_MAX ((size_t)4096)
+#define QUEUE_SLACK ((size_t)256 << 10) /* unsent bytes above which a notification is left out */
 
 static void
 arm(struct progress *p, uint64_t in_ms)

@@ -16,7 +16,7 @@
 
 #include "frontend.h"
 
-#define STREAM_TEXT_MAX (1024u * 1024) /* both parts of a stream in their longest form */
+#define STREAM_TEXT_MAX ((size_t)1 << 20) /* both parts of a stream in their longest form */
 #define MESSAGE_TEXT_MAX 8192u
 
 void

@@ -21,11 +21,11 @@
 
 #include "message.h"
 
-#define READ_PIECE 65536u
-#define TTY_PIECE 1024u                /* a terminal is written blocking: little at a time */
-#define PAUSE_ABOVE (4u * 1024 * 1024) /* queued bytes that stop the reading … */
-#define RESUME_BELOW (1024u * 1024)    /* … until they are less than this */
-#define KEEP_LINE_CAP (256u * 1024)    /* a bigger line buffer is given back */
+#define READ_PIECE ((size_t)65536)
+#define TTY_PIECE 1024u                   /* a terminal is written blocking: little at a time */
+#define PAUSE_ABOVE ((size_t)4 << 20)     /* queued bytes that stop the reading … */
+#define RESUME_BELOW ((size_t)1 << 20)    /* … until they are less than this */
+#define KEEP_LINE_CAP ((size_t)256 << 10) /* a bigger line buffer is given back */
 
 struct transport {
 	int in, out;

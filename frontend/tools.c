@@ -16,7 +16,7 @@
 
 #include "frontend.h"
 
-#define MIB (1024u * 1024u)
+#define MIB ((uint64_t)1 << 20)
 #define BUSY_RETRY_MS 1000u
 #define SHOWN_MAX 64u /* bytes of a client's own word in a sentence */
 
@@ -289,10 +289,8 @@ spec_lists(struct guest_spec *spec, const cJSON *args)
 	const cJSON *env = cJSON_GetObjectItemCaseSensitive(args, "env");
 	const cJSON *item;
 
-	if (cJSON_GetArraySize(list) > 0)
-		spec->args = xcalloc((size_t)cJSON_GetArraySize(list), sizeof(*spec->args));
-	if (cJSON_GetArraySize(env) > 0)
-		spec->env = xcalloc((size_t)cJSON_GetArraySize(env), sizeof(*spec->env));
+	spec->args = xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof(*spec->args));
+	spec->env = xcalloc((size_t)cJSON_GetArraySize(env) + 1, sizeof(*spec->env));
 	cJSON_ArrayForEach(item, list) spec->args[spec->n_args++] = IPC_STR(item->valuestring);
 	cJSON_ArrayForEach(item, env)
 	{

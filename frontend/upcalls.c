@@ -16,8 +16,8 @@
 #include "frontend.h"
 
 /* All that calls may hold, framed, and room for small rows. */
-#define BROKER_QUEUE_MAX (CALLS_BYTES_MAX + 4u * 1024 * 1024)
-#define SUPERVISOR_QUEUE_MAX (64u * 1024)
+#define BROKER_QUEUE_MAX (CALLS_BYTES_MAX + ((size_t)4 << 20))
+#define SUPERVISOR_QUEUE_MAX ((size_t)64 << 10)
 
 /* ---- from the broker ---- */
 
