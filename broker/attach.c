@@ -400,6 +400,9 @@ take_head(struct attach *a, const uint8_t *p, size_t n)
 		char message[ENGINE_MESSAGE_MAX];
 
 		docker_reply_message(buf_data(&a->head), buf_len(&a->head), message);
+		if (message[0] == '\0')
+			(void)snprintf(message, sizeof(message),
+				       "the engine answered %d to the attach", head.status);
 		fail_open(a, docker_status_err(head.status), head.status, message);
 		return false;
 	}

@@ -389,6 +389,9 @@ on_reply(void *ctx, const struct http_reply *r)
 	} else {
 		result.err = docker_status_err(r->status);
 		docker_reply_message(r->body, r->len, message);
+		if (message[0] == '\0')
+			(void)snprintf(message, sizeof(message), "the engine at %.120s answered %d",
+				       http_where(call->engine->http), r->status);
 	}
 	call_answer(call, &result, NULL, 0);
 }

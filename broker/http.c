@@ -372,6 +372,10 @@ set_request(const struct http *h, struct http_op *op, const struct http_request 
 		r = curl_easy_setopt(curl, CURLOPT_HTTPHEADER, h->to.headers);
 	if (r == CURLE_OK && !op->stream)
 		r = curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)req->deadline_ms);
+	/* curl repeats a request whose kept connection turns out dead. Only one that changes
+	 * nothing may be: the others open a connection of their own. */
+	if (r == CURLE_OK && strcmp(req->method, "GET") != 0)
+		r = curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
 	if (r == CURLE_OK && strcmp(req->method, "POST") == 0) {
 		r = curl_easy_setopt(curl, CURLOPT_POSTFIELDS, op->send != NULL ? op->send : "");
 		(void)curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE,

@@ -456,7 +456,7 @@ class FakeDockerd:
     def lie(reply, keys, value):
         for key in keys[:-1]:
             reply = reply[int(key) if isinstance(reply, list) else key]
-        reply[keys[-1]] = value
+        reply[int(keys[-1]) if isinstance(reply, list) else keys[-1]] = value
 
     def spoil(self, sock, word, value, status, data):
         api = f"Api-Version: {self.api}\r\n"
@@ -472,8 +472,9 @@ class FakeDockerd:
             sock.sendall(b"\x16\x03\x01" + secrets.token_bytes(300) + b"\r\n\r\n")
             raise Drop
         if word == "slow":
-            for at in range(len(good)):
-                sock.sendall(good[at:at + 1])
+            size = len(good) // 100 + 1
+            for at in range(0, len(good), size):
+                sock.sendall(good[at:at + size])
                 if self.closing.wait(float(value)):
                     raise Drop
         elif word == "torn":
