@@ -329,6 +329,8 @@ class BadInput(unittest.TestCase):
                 rig.send_bytes(head + b"a" * ((8 << 20) - len(head) - 2) + b'"}}\n')
                 self.assertEqual(rig.any_message()["error"]["code"], -32700)
             with self.subTest(line="memory is given back"):
+                if not rig.filtered():
+                    self.skipTest("a build with a sanitizer's memory")
                 self.assertLess(rig.rss_kb(), 12000)
             self.assertEqual(rig.ask("ping", id=2)["result"], {})
 
