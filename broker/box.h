@@ -28,6 +28,8 @@ int session_host_frame(struct session *s, uint32_t type, uint32_t stream,
 		       const struct ipc_bin *data, uint8_t *out);
 /* Both return 0 when there is nothing to write. */
 size_t session_ack(struct session *s, bool now, uint8_t *out);
+/* Whether these bytes look as if they ended a run: a hint for speed, never a fact. */
+bool session_hints_exit(const struct session *s, const uint8_t *p, size_t n);
 size_t session_end_frame(struct session *s, enum end_cause cause, uint8_t *out);
 
 /* ---- box.c: the life of one container ---- */
@@ -61,6 +63,7 @@ struct box {
 	enum pooled pooled;
 	bool create_pending; /* the engine still owes the answer to create */
 	bool remove_wanted;  /* removal was ordered meanwhile */
+	bool deadline_told;  /* to the reaper */
 	bool pid_known, killed, oom, counted;
 	bool asked_list, listed; /* sweep.c: existed when the list was asked for; was in it */
 	const struct profile *profile;
@@ -96,6 +99,7 @@ struct box *box_find(struct broker *b, uint64_t id);
 void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
 void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER, or the end of waiting for figures */
 void box_disarm(struct box *x);
+void box_tell_deadline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
 void box_grave_empty(struct broker *b);
 void box_discard(struct box *x); /* the process ends: forgets it, tells nobody */

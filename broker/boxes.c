@@ -42,7 +42,17 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 		if (x->state != BOX_REMOVING)
 			return;
 	}
-	box_event(x, ON_TIMER);
+	if (x->state == BOX_RUNNING && !x->deadline_told)
+		box_tell_deadline(x);
+	else
+		box_event(x, ON_TIMER);
+}
+
+void
+box_tell_deadline(struct box *x)
+{
+	x->deadline_told = true;
+	(void)orders_send(x->b, IPC_ROW(watch_deadline, .box = x->id, .at_ns = x->deadline_ns));
 }
 
 struct box *

@@ -150,6 +150,9 @@ struct run {
 	struct box *box;
 	bool waits; /* in its owner's queue */
 	bool retried, have_exit;
+	bool asked;     /* the reaper for the final figures */
+	uint8_t *early; /* h_run that came before the grant */
+	size_t early_len;
 	char run_id[33];
 	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
 	struct guest_g_exit exit;
@@ -168,6 +171,7 @@ void run_box_ready(struct run *r);
 void run_box_failed(struct run *r, const struct engine_result *why);
 void run_box_ended(struct run *r, enum end_cause cause); /* no EXIT came */
 void run_box_gone(struct run *r);
+void run_expect_exit(struct run *r); /* asks for the figures a moment before EXIT is handled */
 void run_guest_frame(struct run *r, const struct guest_frame *f);
 void run_figures(struct run *r, const struct ipc_watch_figures *m); /* NULL: none came in time */
 

@@ -159,8 +159,7 @@ announce(struct box *x)
 		(void)orders_send(b, IPC_ROW(watch_created, .box = x->id,
 					     .container = IPC_STR(x->container), .pid = x->pid));
 	if (x->deadline_ns)
-		(void)orders_send(b,
-				  IPC_ROW(watch_deadline, .box = x->id, .at_ns = x->deadline_ns));
+		box_tell_deadline(x);
 	if (x->state >= BOX_ENDING)
 		(void)orders_send(b, IPC_ROW(watch_kill, .box = x->id, .cause = x->cause));
 }

@@ -67,6 +67,7 @@ leave(struct run *r)
 	TAILQ_REMOVE(&r->front->runs, r, front_entry);
 	(void)idmap_take(b->runs, r->id);
 	owner_unref(b, r->owner);
+	free(r->early);
 	free(r);
 	broker_soon(b);
 }
@@ -142,6 +143,7 @@ send_granted(struct run *r)
 	const struct box *x = r->box;
 
 	r->phase = PHASE_GRANTED;
+	/* The word before the RUN frame: after it the call is never repeated. */
 	(void)link_send(r->front->link,
 			IPC_ROW(call_granted, .call = r->call, .start = r->start,
 				.run_id = {r->run_id, 32},
@@ -150,6 +152,19 @@ send_granted(struct run *r)
 				.cpus_milli = l->cpus_milli, .pids = l->pids,
 				.workspace_bytes = x->limits.workspace_bytes,
 				.tmp_bytes = x->limits.tmp_bytes));
+}
+
+/* Grants, and writes the specification at once where it came ahead. r may be gone. */
+static void
+grant(struct run *r)
+{
+	struct ipc_call_frame m = {.call = r->call, .type = GUEST_h_run};
+
+	send_granted(r);
+	if (!r->early)
+		return;
+	m.data = (struct ipc_bin){r->early, r->early_len};
+	(void)run_frame_in(r, &m); /* its size was checked: it breaks no rule */
 }
 
 static void
@@ -176,7 +191,7 @@ on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 		probe_lost(b, res);
 		run_finish(r, probe_status(res), text, 0);
 	} else if (r->phase == PHASE_STARTING) {
-		send_granted(r);
+		grant(r);
 	}
 }
 
@@ -191,13 +206,13 @@ run_start_in(struct run *r, struct box *x, const struct fit *fit)
 	r->box = x;
 	x->run = r;
 	box_event(x, ON_GRANT);
-	if (!fit->update || !fit->wait)
-		send_granted(r);
 	if (fit->update) {
 		admission_resize(x, &r->limits);
 		engine_update(b->engine, x->container, r->limits.memory_bytes, r->limits.cpus_milli,
 			      b, r->id, on_updated);
 	}
+	if (!fit->update || !fit->wait)
+		grant(r);
 }
 
 void
@@ -227,7 +242,7 @@ run_box_ready(struct run *r)
 	if (r->phase != PHASE_STARTING)
 		return;
 	box_event(r->box, ON_GRANT);
-	send_granted(r);
+	grant(r);
 }
 
 void
@@ -261,6 +276,19 @@ run_box_failed(struct run *r, const struct engine_result *why)
 
 /* ---- frames ---- */
 
+/* A whole specification may follow call_submit at once; it waits with the call. */
+static int
+keep_early(struct run *r, const struct ipc_call_frame *m)
+{
+	if (r->early || m->type != GUEST_h_run || m->stream != 0 || m->data.len == 0 ||
+	    m->data.len > GUEST_PAYLOAD_MAX)
+		return -EPROTO;
+	r->early = xcalloc(1, m->data.len);
+	memcpy(r->early, m->data.data, m->data.len);
+	r->early_len = m->data.len;
+	return 0;
+}
+
 int
 run_frame_in(struct run *r, const struct ipc_call_frame *m)
 {
@@ -270,8 +298,8 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 
 	if (r->phase == PHASE_ACCOUNT)
 		return 0; /* the run is over; the frontend does not know yet */
-	if (r->phase != PHASE_GRANTED && r->phase != PHASE_ACTIVE)
-		return -EPROTO;
+	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
+		return keep_early(r, m);
 	n = session_host_frame(&x->session, m->type, m->stream, &m->data, out);
 	if (n < 0)
 		return n;
@@ -290,16 +318,25 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 	return 0;
 }
 
+void
+run_expect_exit(struct run *r)
+{
+	if (r->phase == PHASE_ACTIVE && !r->asked)
+		r->asked = orders_send(r->box->b, IPC_ROW(watch_account, .box = r->box->id,
+							  .phase = ACCOUNT_FINAL)) == 0;
+}
+
 static void
 ask_figures(struct run *r)
 {
 	struct box *x = r->box;
 
+	run_expect_exit(r);
 	r->phase = PHASE_ACCOUNT;
-	if (orders_send(x->b, IPC_ROW(watch_account, .box = x->id, .phase = ACCOUNT_FINAL)) < 0)
-		run_figures(r, NULL);
-	else
+	if (r->asked)
 		box_arm(x, FIGURES_WAIT_MS);
+	else
+		run_figures(r, NULL);
 }
 
 void

@@ -177,6 +177,15 @@ session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
 	return 0;
 }
 
+bool
+session_hints_exit(const struct session *s, const uint8_t *p, size_t n)
+{
+	const size_t whole = GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN;
+
+	return s->running && !s->exited && buf_len(&s->rx) == 0 && n >= whole &&
+	       p[n - whole] == GUEST_g_exit;
+}
+
 static int
 credit_of_frontend(struct session *s, uint32_t stream, const struct ipc_bin *data)
 {

@@ -23,7 +23,7 @@ test_warm_call_runs_and_box_goes(void **state)
 	assert_int_equal(seen_of(c, call)->end.cpu_us, 2500);
 	assert_int_equal(seen_of(c, call)->end.baseline_bytes, 4096);
 	assert_int_equal(seen_of(c, call)->end.guest.len, 104);
-	assert_true(w->reaper.deadline_ns > 0);
+	assert_int_equal(w->reaper.deadline_ns, 0); /* not worth waking it for this one */
 	world_settle();
 	assert_int_equal(w->reaper.n_gone, 1);
 	assert_int_equal(seen_of(c, call)->ends, 1);
@@ -223,6 +223,88 @@ test_cancel_in_every_phase(void **state)
 	assert_int_equal(seen_of(c, call)->ends, 1);
 }
 
+static bool
+has_deadline(void *arg)
+{
+	(void)arg;
+	return w->reaper.deadline_ns > 0;
+}
+
+static void
+test_early_specification(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	c->auto_run = false;
+	call = submit(c, BOX_SHELL); /* cold: it waits for the grant */
+	send_frame(c, call, GUEST_h_run, 0, "early code", 10);
+	assert_true(ended(c, call));
+	assert_true(seen_of(c, call)->granted);
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(fake.spec_len, 10);
+	assert_memory_equal(fake.spec, "early code", 10);
+	w->b.settings.flags &= ~(uint32_t)SETTINGS_NO_POOL;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_SHELL, 1);
+	call = submit(c, BOX_SHELL); /* warm: the grant comes first all the same */
+	send_frame(c, call, GUEST_h_run, 0, "again", 5);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_WARM);
+	call = submit_with(c, (struct ipc_call_submit){.profile = IPC_STR("nosuch")});
+	send_frame(c, call, GUEST_h_run, 0, "again", 5); /* denied: dropped in silence */
+	assert_true(ended(c, call));
+	world_settle();
+	assert_false(c->closed);
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_CREATE] = true;
+	call = submit(c, BOX_NODE);
+	send_frame(c, call, GUEST_h_run, 0, "one", 3);
+	world_settle();
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call)); /* freed with the call */
+	assert_true(ended(c, call));
+	call = submit(c, BOX_NODE);
+	send_frame(c, call, GUEST_h_run, 0, "one", 3);
+	send_frame(c, call, GUEST_h_run, 0, "two", 3); /* one, and nothing but h_run */
+	world_settle();
+	assert_true(c->closed);
+	c = world_client(1, OWNER_TREE, 1);
+	c->auto_run = false;
+	call = submit(c, BOX_NODE);
+	send_frame(c, call, GUEST_h_spec, 0, "one", 3);
+	world_settle();
+	assert_true(c->closed);
+}
+
+/* Something that only looks like EXIT: the figures asked for too early do not count. */
+static void
+test_a_hint_is_no_exit(void **state)
+{
+	static uint8_t junk[GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN];
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call, box;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	box = run_of(c, call)->box->id;
+	memset(junk, GUEST_g_exit, sizeof(junk));
+	fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, 1, fake_next_seq(box), junk,
+			 sizeof(junk));
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
+	assert_int_equal(run_of(c, call)->phase, PHASE_ACTIVE);
+	fake_guest_exit(box, &fake.guest.result);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU | FIG_PEAK | FIG_CURRENT);
+}
+
 static void
 test_deadline_of_the_reaper_is_timed_out(void **state)
 {
@@ -235,6 +317,7 @@ test_deadline_of_the_reaper_is_timed_out(void **state)
 	assert_true(granted(c, call));
 	world_settle();
 	box = run_of(c, call)->box->id;
+	assert_true(world_until(has_deadline, NULL));
 	fake_box(box)->running = false;
 	reaper_says(IPC_ROW(watch_killed, .box = box, .cause = CAUSE_DEADLINE));
 	assert_true(ended(c, call));
@@ -439,6 +522,8 @@ main(void)
 		T(test_image_missing_is_looked_up_once_more),
 		T(test_each_step_failing_leaves_nothing),
 		T(test_cancel_in_every_phase),
+		T(test_early_specification),
+		T(test_a_hint_is_no_exit),
 		T(test_deadline_of_the_reaper_is_timed_out),
 		T(test_deadline_without_reaper_ends_by_the_tick),
 		T(test_death_without_exit),
