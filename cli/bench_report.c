@@ -68,8 +68,7 @@ report_add(struct report *r, const char *figure, const char *unit, double value,
 	struct report_row *row = &r->rows[r->n++];
 	*row = (struct report_row){figure, unit, value, reach, at_least, ""};
 	va_start(ap, detail);
-	/* clang-tidy 14 does not see va_start. NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
-	 */
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 misses va_start */
 	(void)vsnprintf(row->detail, sizeof(row->detail), detail, ap);
 	va_end(ap);
 }

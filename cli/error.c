@@ -16,8 +16,7 @@ cli_error(const char *fmt, ...)
 
 	fputs("bailey: ", stderr);
 	va_start(ap, fmt);
-	/* clang-tidy 14 does not see va_start. NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized)
-	 */
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 misses va_start */
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
