@@ -19,6 +19,7 @@
 #define OUTPUT_HEAD ((size_t)24576)
 #define OUTPUT_TAIL ((size_t)8192)
 #define LOST_WAIT_MS 2000u /* for a new broker, then engine_unavailable */
+#define LOG_LINES_PER_10S 20u                /* of each kind that others provoke */
 #define LEAVE_WAIT_MS 500u /* for unsent answers at the end */
 
 struct call;
@@ -232,7 +233,7 @@ struct frontend {
 	struct event *leave_timer;
 	bool leaving, finishing;
 	int exit_code;
-	struct log_limit client_log;
+	struct log_limit client_log, broker_log;
 };
 
 /* ---- leave.c ---- */

@@ -193,6 +193,8 @@ health_send(struct call *c, enum run_status status)
 	cJSON *health = TAKE(c->health);
 	struct ipc_str nothing = {.data = "", .len = 0};
 
+	if ((unsigned)status >= RUN_STATUS_COUNT)
+		status = RUN_internal;
 	if (status != RUN_ok || cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(health, "status")))
 		set_status(health, status == RUN_ok ? RUN_internal : status, &nothing);
 	/* a report of trouble is an answer, not a failed call */

@@ -188,18 +188,26 @@ rpc_batch_skip(struct frontend *fe, uint64_t no)
 		batch_close(fe, at);
 }
 
+/* text[len] is the terminator. Batches together hold what one queue may hold; an answer past that
+ * is sent on its own. */
 static void
-batch_add(struct frontend *fe, uint64_t no, const char *text, size_t len)
+batch_add(struct frontend *fe, uint64_t no, char *text, size_t len)
 {
 	struct rpc_batch *batch = *batch_slot(fe, no);
+	size_t held = len + 8; /* its comma, and the whole's end */
+	uint8_t *room;
 
 	if (batch == NULL)
 		return;
-	/* room for the end is kept; an answer that no line could hold is left out */
-	if (buf_len(&batch->answers) + len + 8 > SEND_QUEUE_MAX ||
-	    buf_append(&batch->answers, buf_len(&batch->answers) == 0 ? "[" : ",", 1) < 0 ||
-	    buf_append(&batch->answers, text, len) < 0)
-		log_warn("an answer did not fit into its batch");
+	for (const struct rpc_batch *b = fe->batches; b != NULL; b = b->next)
+		held += buf_len(&b->answers);
+	if (held > SEND_QUEUE_MAX || buf_reserve(&batch->answers, len + 1, &room) < 0) {
+		(void)transport_send(fe->transport, text, len);
+	} else {
+		room[0] = buf_len(&batch->answers) == 0 ? '[' : ',';
+		memcpy(room + 1, text, len);
+		buf_commit(&batch->answers, len + 1);
+	}
 	rpc_batch_skip(fe, no);
 }
 

@@ -19,7 +19,6 @@
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define NEWEST_LEGACY REV_2025_11_25
 #define LIST_TTL_MS 3600000 /* lists change with the program only */
-#define LOG_LINES_PER_10S 20u
 #define SHOWN_MAX 64u
 
 enum era { LEGACY = 1, MODERN = 2, BOTH = 3 };

@@ -229,7 +229,7 @@ static void
 test_stdio_queue_full_cuts_the_client(void **state)
 {
 	size_t n = 1 << 20;
-	char *big = malloc(n + 1);
+	char *big = calloc(1, n + 1);
 	int r = 0;
 
 	(void)state;
