@@ -188,10 +188,16 @@ void verdict_figures(const struct run_facts *f, struct ipc_call_ended *out);
 
 /* ---- probe.c: whether the engine can be used, asked at the first need ---- */
 enum engine_state { ENGINE_ASLEEP, ENGINE_ASKED, ENGINE_UP, ENGINE_DOWN };
+struct question { /* one time the engine was asked; ctx of its answers */
+	struct broker *b;
+	uint32_t number;
+	bool open;
+};
 struct probe {
 	enum engine_state state;
 	uint64_t asked_ms, known_ms;
-	uint32_t pending; /* questions without an answer yet: an old one's does not count */
+	uint32_t asked; /* number of the latest question: only its answers count */
+	struct question questions[8];
 	int err;
 	enum run_status status; /* when DOWN */
 	char message[256];

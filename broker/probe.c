@@ -72,16 +72,25 @@ down(struct broker *b, const struct engine_result *r, enum run_status status)
 	settle(b, ENGINE_DOWN, r->err, status, text);
 }
 
-/* Answers carry no tag: they count only while the question they belong to is open. */
+/* Whether this answer still counts; its question is closed if it was the last of it. */
+static bool
+counts(struct question *q, bool last)
+{
+	struct probe *p = &q->b->probe;
+
+	if (last)
+		q->open = false;
+	return p->state == ENGINE_ASKED && q->number == p->asked;
+}
+
 static void
 on_image(void *ctx, const struct engine_result *r, const char *image_id)
 {
-	struct broker *b = ctx;
+	struct question *q = ctx;
+	struct broker *b = q->b;
 	struct probe *p = &b->probe;
 
-	if (p->pending)
-		p->pending--;
-	if (p->state != ENGINE_ASKED || p->pending)
+	if (!counts(q, true))
 		return;
 	if (r->err < 0) {
 		down(b, r, r->err == -ENOENT ? RUN_image_unavailable : RUN_engine_unavailable);
@@ -103,21 +112,20 @@ on_image(void *ctx, const struct engine_result *r, const char *image_id)
 static void
 on_info(void *ctx, const struct engine_result *r, const struct engine_info *info)
 {
-	struct broker *b = ctx;
-	struct probe *p = &b->probe;
+	struct question *q = ctx;
+	struct broker *b = q->b;
 
-	if (p->pending)
-		p->pending--;
-	if (p->state != ENGINE_ASKED || p->pending)
+	if (!counts(q, r->err < 0)) {
+		q->open = false;
 		return;
+	}
 	if (r->err < 0) {
 		down(b, r, RUN_engine_unavailable);
 		return;
 	}
-	p->info = *info;
-	p->have_info = true;
-	p->pending++;
-	engine_image(b->engine, b->settings.image, b, on_image);
+	b->probe.info = *info;
+	b->probe.have_info = true;
+	engine_image(b->engine, b->settings.image, q, on_image);
 }
 
 static void
@@ -151,17 +159,40 @@ probe_refresh(struct broker *b)
 	engine_image(b->engine, b->settings.image, b, on_refreshed);
 }
 
-void
-probe_again(struct broker *b)
+/* Questions overtake one another: one that hangs must not hold up the next. */
+static struct question *
+new_question(struct broker *b)
 {
 	struct probe *p = &b->probe;
 
+	for (size_t i = 0; i < ARRAY_LEN(p->questions); i++) {
+		struct question *q = &p->questions[i];
+
+		if (!q->open) {
+			*q = (struct question){.b = b, .number = ++p->asked, .open = true};
+			return q;
+		}
+	}
+	return NULL;
+}
+
+void
+probe_again(struct broker *b)
+{
+	struct engine_result r = {.err = -EBUSY, .message = "it leaves several questions open"};
+	struct probe *p = &b->probe;
+	struct question *q;
+
 	if (p->state == ENGINE_ASKED || !b->engine)
 		return;
+	q = new_question(b);
+	if (!q) {
+		down(b, &r, RUN_engine_unavailable);
+		return;
+	}
 	p->state = ENGINE_ASKED;
 	p->asked_ms = clock_now_ms();
-	p->pending++;
-	engine_probe(b->engine, b, on_info);
+	engine_probe(b->engine, q, on_info);
 }
 
 void

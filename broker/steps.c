@@ -84,7 +84,7 @@ on_created(void *ctx, uint64_t tag, const struct engine_result *r, const char *i
 	x->create_pending = false;
 	if (r->err == 0 && str_copy(x->container, sizeof(x->container), id, strlen(id)) == 0) {
 		box_event(x, ON_CREATED);
-	} else if (r->http_status || r->err == -ENOTCONN) {
+	} else if ((r->http_status >= 400 && r->http_status < 500) || r->err == -ENOTCONN) {
 		failed(x, r, ON_NOCREATE); /* the engine said no: nothing exists */
 	} else {
 		failed(x, r, ON_FAILED); /* it may exist: to be removed by name */

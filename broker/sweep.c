@@ -11,6 +11,7 @@
  * at processes, has said that its tree is dead. One of this tree is removed when
  * its box number is unknown here: a former broker of this tree made it.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +27,7 @@ on_removed(void *ctx, uint64_t tag, const struct engine_result *r)
 	struct broker *b = ctx;
 
 	(void)tag;
-	if (r->err < 0)
+	if (r->err < 0 && r->err != -EEXIST) /* that one is being removed already */
 		log_warn("sweep: a container was not removed: %s", r->message ? r->message : "");
 	b->sweep.busy = false;
 	remove_next(b);

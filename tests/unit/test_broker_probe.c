@@ -49,11 +49,35 @@ test_no_answer_in_time(void **state)
 	call = submit(c, BOX_SHELL);
 	world_settle();
 	assert_int_equal(fake.calls[OP_PROBE], 2);
-	assert_int_equal(w->b.probe.pending, 2);
+	assert_true(w->b.probe.questions[0].open && w->b.probe.questions[1].open);
 	fake_release(OP_PROBE);
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
-	assert_int_equal(w->b.probe.pending, 0);
+	assert_false(w->b.probe.questions[0].open || w->b.probe.questions[1].open);
+}
+
+/* An engine that takes every question and answers none: refused, not piled up. */
+static void
+test_questions_do_not_pile_up(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call = 0;
+
+	(void)state;
+	fake.hold[OP_PROBE] = true;
+	for (int i = 0; i < 10; i++) {
+		call = submit(c, BOX_SHELL);
+		world_settle();
+		world_later(3000);
+		assert_true(ended(c, call));
+		assert_int_equal(seen_of(c, call)->end.status, RUN_engine_unavailable);
+	}
+	assert_int_equal(fake.calls[OP_PROBE], 8);
+	fake_release(OP_PROBE);
+	world_settle();
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
 }
 
 static void
@@ -120,6 +144,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_statuses_of_errors),
 		T(test_no_answer_in_time),
+		T(test_questions_do_not_pile_up),
 		T(test_a_new_image_drains_the_pool),
 		T(test_lost_is_noticed_by_any_operation),
 		T(test_image_looked_up_again_now_and_then),
