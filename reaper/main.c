@@ -15,7 +15,7 @@
 #include <event2/event.h>
 
 #define LEDGER_BOXES_MAX 4096u
-#define LINK_QUEUE_MAX (4u * 1024 * 1024)
+#define LINK_QUEUE_MAX ((size_t)4 * 1024 * 1024)
 
 static void on_idle(struct reaper *r);
 

@@ -21,7 +21,7 @@
 
 #include <event2/event.h>
 
-#define LINK_QUEUE_MAX (4u * 1024 * 1024)
+#define LINK_QUEUE_MAX ((size_t)4 * 1024 * 1024)
 #define START_MS 15000u   /* from spawn to ready */
 #define FORGIVE_MS 30000u /* a life this long forgets earlier failures */
 #define END_MS 500u       /* from a closed link to the exit */
@@ -236,23 +236,24 @@ note_ready(const struct child *ready)
 
 /* ---- the machine ---- */
 
-static void
+#define NO_EVENT CHILD_EVENTS
+
+/* The event that follows at once, or NO_EVENT. */
+static enum child_event
 act_start(struct child *c)
 {
 	int r = launch(c);
 
 	if (r == 0) {
 		arm(c, START_MS);
-		return;
+		return NO_EVENT;
 	}
 	log_error("%s cannot be started: %s", children_name(c->id), strerrordesc_np(-r));
-	if (c->pid != 0) {
-		step(c, CHILD_EV_FAULT); /* it runs, but cannot be told what it needs */
-		return;
-	}
+	if (c->pid != 0)
+		return CHILD_EV_FAULT; /* it runs, but cannot be told what it needs */
 	link_free(c->link);
 	c->link = NULL;
-	step(c, c->tree->stopping || c->id == CHILD_FRONTEND ? CHILD_EV_END : CHILD_EV_EXIT);
+	return c->tree->stopping || c->id == CHILD_FRONTEND ? CHILD_EV_END : CHILD_EV_EXIT;
 }
 
 static void
@@ -265,7 +266,7 @@ maybe_over(struct tree *t)
 	(void)event_base_loopbreak(t->base);
 }
 
-static void
+static enum child_event
 carry_out(struct child *c, enum child_action action)
 {
 	switch (action) {
@@ -293,8 +294,7 @@ carry_out(struct child *c, enum child_action action)
 		arm(c, children_delay_ms(c->failures));
 		break;
 	case CHILD_ACT_START:
-		act_start(c);
-		break;
+		return act_start(c);
 	case CHILD_ACT_FORGIVE:
 		c->failures = 0;
 		break;
@@ -305,17 +305,20 @@ carry_out(struct child *c, enum child_action action)
 	case CHILD_ACTIONS:
 		break;
 	}
+	return NO_EVENT;
 }
 
 static void
 step(struct child *c, enum child_event event)
 {
-	struct child_cell cell = children_cell(c->state, event);
+	while (event != NO_EVENT) {
+		struct child_cell cell = children_cell(c->state, event);
 
-	log_debug("%s: %s, %s -> %s", children_name(c->id), event_names[event],
-		  state_names[c->state], state_names[cell.next]);
-	c->state = cell.next;
-	carry_out(c, cell.action);
+		log_debug("%s: %s, %s -> %s", children_name(c->id), event_names[event],
+			  state_names[c->state], state_names[cell.next]);
+		c->state = cell.next;
+		event = carry_out(c, cell.action);
+	}
 }
 
 static void
@@ -420,7 +423,8 @@ children_stop(struct tree *t, int exit_code)
 {
 	/* The reaper first: it has the boxes to end, and the broker has to serve it. */
 	static const enum child_id order[] = {CHILD_REAPER, CHILD_BROKER, CHILD_FRONTEND};
-	struct timeval tv = {.tv_usec = STOP_MS % 1000 * 1000, .tv_sec = STOP_MS / 1000};
+	const struct timeval tv = {.tv_sec = STOP_MS / 1000,
+				   .tv_usec = (suseconds_t)(STOP_MS % 1000) * 1000};
 
 	if (t->stopping)
 		return;

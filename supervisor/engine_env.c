@@ -163,8 +163,8 @@ static int
 read_pem(const char *dir, const char *name, struct buf *ret, char *error, size_t cap)
 {
 	char path[PATH_MAX], real[PATH_MAX];
-	uint8_t *room;
-	size_t len;
+	uint8_t *room = NULL;
+	size_t len = 0;
 
 	int n = snprintf(path, sizeof(path), "%s/%s", dir, name);
 	if (n < 0 || (size_t)n >= sizeof(path))

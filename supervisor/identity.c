@@ -98,7 +98,7 @@ int
 identity_find(struct identity *ret, char *error, size_t cap)
 {
 	struct identity id = {.switch_ids = geteuid() == 0};
-	struct account_answer a;
+	struct account_answer a = {.taken = 0};
 	uint32_t permitted = 0;
 
 	if (!id.switch_ids) {

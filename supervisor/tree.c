@@ -83,7 +83,10 @@ open_signals(void)
 		return -errno;
 	/* Blocked for good, in children too: they hear "stop" on their link. A terminal's Ctrl-C
 	 * reaches the whole group, and only the supervisor may act on it. */
-	if (sigprocmask(SIG_SETMASK, &set, NULL) == -1 || signal(SIGPIPE, SIG_IGN) == SIG_ERR)
+	int r = pthread_sigmask(SIG_SETMASK, &set, NULL);
+	if (r != 0)
+		return -r;
+	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		return -errno;
 	int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return fd == -1 ? -errno : fd;

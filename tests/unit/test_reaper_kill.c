@@ -3,7 +3,9 @@
 #include "reaper.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define OTHER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
@@ -93,6 +95,7 @@ sleeping_child(void)
 	pid_t pid = fork();
 
 	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		(void)pause();
 		_exit(0);
 	}
@@ -100,9 +103,21 @@ sleeping_child(void)
 	return pid;
 }
 
+/* Some emulators of the kernel (valgrind) lack these calls. */
+static void
+need_pidfd(void)
+{
+	int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (fd == -1 || syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) == -1)
+		skip();
+	(void)close(fd);
+}
+
 static void
 test_open_kill_and_see_dead(void **state)
 {
+	need_pidfd();
 	pid_t pid = sleeping_child();
 	int pidfd = -1, status;
 
@@ -124,6 +139,7 @@ test_open_kill_and_see_dead(void **state)
 static void
 test_open_refuses(void **state)
 {
+	need_pidfd();
 	pid_t pid = sleeping_child();
 	int pidfd = -1, status;
 	size_t fds = test_open_fds();
