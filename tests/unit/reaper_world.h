@@ -66,20 +66,13 @@ __wrap_link_send(struct link *l, const struct ipc_row *row)
 static const struct ipc_row *
 only_sent(enum ipc_num num)
 {
-	if (n_sent != 1 || sent[0].row.num != num)
-		for (size_t i = 0; i < n_sent; i++)
-			print_message("# sent %s\n", ipc_name(sent[i].row.num));
 	assert_int_equal(n_sent, 1);
 	assert_int_equal(sent[0].row.num, num);
 	n_sent = 0;
 	return &sent[0].row;
 }
 
-static void
-nothing_sent(void)
-{
-	assert_int_equal(n_sent, 0);
-}
+#define nothing_sent() assert_int_equal(n_sent, 0)
 
 /* ---- time and processes ---- */
 
@@ -176,8 +169,7 @@ __wrap_kill_is_dead(int pidfd)
 static void
 on_idle_call(struct reaper *reaper)
 {
-	assert_ptr_equal(reaper, &r);
-	idle_calls++;
+	idle_calls += reaper == &r;
 }
 
 static void
@@ -228,20 +220,6 @@ world_teardown(void **state)
 		assert_int_equal(close(process[i].pipe[1]), 0);
 	}
 	return 0;
-}
-
-/* This reaper dies and the next one reads the ledger. */
-static inline void
-reaper_restart(void)
-{
-	int fd = r.ledger.fd;
-
-	reaper_close();
-	ledger_close(&r.ledger);
-	memset(&r, 0, sizeof(r));
-	assert_int_equal(ledger_open(&r.ledger, fd), 0);
-	reaper_open();
-	n_sent = 0;
 }
 
 /* Lets the loop handle what is readable: deaths. */
@@ -313,7 +291,6 @@ static enum box_state
 state_of(uint64_t box)
 {
 	const struct box *b = idmap_get(r.boxes, box);
-
 	return b == NULL ? BOX_FREE : (enum box_state)b->rec.state;
 }
 
