@@ -13,11 +13,12 @@
 
 #define LIST_MAX 64 /* entries of one list: a broker sends far fewer */
 
+/* The name is there from health_new; its place stays. */
 static void
 set(cJSON *object, const char *name, cJSON *value)
 {
-	cJSON_DeleteItemFromObjectCaseSensitive(object, name);
-	(void)cJSON_AddItemToObject(object, name, value);
+	if (!cJSON_ReplaceItemInObjectCaseSensitive(object, name, value))
+		cJSON_Delete(value);
 }
 
 static cJSON *

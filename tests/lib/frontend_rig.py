@@ -27,7 +27,8 @@ BUILD = os.environ.get("BAILEY_BUILD", "build/dev")
 PROGRAM = os.path.join(BUILD, "bin", "bailey-frontend")
 WAIT = 10.0
 # A confined process cannot look into itself for leaks; without a sanitizer it means nothing.
-SANITIZER = {"ASAN_OPTIONS": "detect_leaks=0"}
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0"}
+ENVIRONMENT.update((k, v) for k, v in os.environ.items() if k in ("GLIBC_TUNABLES", "MALLOC_PERTURB_"))
 ENVELOPE = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {}}
 
@@ -75,7 +76,7 @@ class Rig:
                                        brk.detach())]
         actions = [(os.POSIX_SPAWN_DUP2, fd, i) for i, fd in enumerate(theirs)]
         self.pid = os.posix_spawn(PROGRAM, [PROGRAM, f"parent={os.getpid()}"],
-                                  dict(SANITIZER, **(env or {})), file_actions=actions)
+                                  dict(ENVIRONMENT, **(env or {})), file_actions=actions)
         for fd in theirs:
             os.close(fd)
         self.status = None

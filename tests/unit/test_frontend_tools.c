@@ -144,6 +144,94 @@ test_tools_call_units(void **state)
 	}
 }
 
+/* Every type where another is wanted: the sentence names both. */
+static void
+test_tools_check_types(void **state)
+{
+	static const char *const values[] = {"\"s\"", "1", "true", "null", "[]", "{}"};
+	static const char *const names[] = {"a string", "a number", "a boolean",
+					    "null",     "an array", "an object"};
+	static const struct {
+		const char *argument;
+		size_t right; /* index of the one value that has the type */
+	} arguments[] = {{"code", 0}, {"stdin", 0},   {"args", 4},
+			 {"env", 5},  {"profile", 0}, {"timeout_seconds", 1}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(arguments) * ARRAY_LEN(values); i++) {
+		const char *argument = arguments[i / ARRAY_LEN(values)].argument;
+		size_t v = i % ARRAY_LEN(values);
+		char text[200], want[40];
+		struct buf why;
+		cJSON *args;
+		int r;
+
+		(void)snprintf(text, sizeof(text), "{\"%s\":%s,\"language\":\"bash\"%s}", argument,
+			       values[v], strcmp(argument, "code") == 0 ? "" : ",\"code\":\"\"");
+		args = cJSON_Parse(text);
+		buf_init(&why, 4096);
+		r = tools_check(TOOL_execute_code, args, &why);
+		(void)buf_append(&why, "", 1);
+		(void)snprintf(want, sizeof(want), ", not %s.", names[v]);
+		if (v == arguments[i / ARRAY_LEN(values)].right)
+			assert_int_equal(r, 0);
+		else
+			assert_non_null(strstr((const char *)buf_data(&why), want));
+		buf_done(&why);
+		cJSON_Delete(args);
+	}
+}
+
+static void
+test_tools_call_carries_all_parts(void **state)
+{
+	struct guest_spec spec;
+	struct ipc_row row;
+
+	(void)state;
+	fake_open(true);
+	assert_true(submit("{\"name\":\"execute_code\",\"arguments\":{\"language\":\"node\","
+			   "\"code\":\"c\",\"stdin\":\"in\",\"args\":[\"a\",\"\"],"
+			   "\"env\":{\"NODE_X\":\"1\",\"B\":\"\"},\"profile\":\"p\"}}",
+			   &row));
+	assert_int_equal(row.u.call_submit.flags, CALL_LIVE);
+	assert_int_equal(
+		spec_decode(buf_data(&fe.call_list->spec), buf_len(&fe.call_list->spec), &spec), 0);
+	assert_int_equal(spec.flags, SPEC_STDIN | SPEC_LIVE);
+	assert_int_equal(spec.n_args, 2);
+	assert_int_equal(spec.n_env, 2);
+	assert_memory_equal(spec.env[0].data, "NODE_X=1", 8);
+	assert_memory_equal(buf_data(&fe.call_list->input), "in", 2);
+	assert_int_equal(fe.held_bytes, buf_len(&fe.call_list->spec) + 2);
+	spec_done(&spec);
+	fake_close();
+}
+
+static void
+test_tools_call_busy(void **state)
+{
+	static const char *const params[] = {
+		"{\"name\":\"docker_run\",\"arguments\":{\"command\":\"id\"}}",
+		"{\"name\":\"check_sandbox_health\"}",
+	};
+	static const char *const words[] = {"\"status\":\"busy\"", "Too many calls"};
+	struct ipc_row row;
+
+	(void)state;
+	fake_open(true);
+	fe.held_bytes = CALLS_BYTES_MAX;
+	assert_false(submit(params[0], &row));
+	assert_non_null(strstr(fake_sent(), words[0]));
+	fe.held_bytes = 0;
+	for (unsigned i = 0; i < CALLS_MAX; i++)
+		assert_true(submit(params[0], &row));
+	for (size_t i = 0; i < ARRAY_LEN(params); i++) {
+		assert_false(submit(params[i], &row));
+		assert_non_null(strstr(fake_sent(), words[i]));
+	}
+	fake_close();
+}
+
 static void
 test_tools_call_protocol_errors(void **state)
 {
@@ -191,7 +279,10 @@ main(void)
 		cmocka_unit_test(test_tools_check_rows),
 		cmocka_unit_test(test_tools_check_no_arguments_at_all),
 		cmocka_unit_test(test_tools_check_long_names),
+		cmocka_unit_test(test_tools_check_types),
 		cmocka_unit_test(test_tools_call_units),
+		cmocka_unit_test(test_tools_call_carries_all_parts),
+		cmocka_unit_test(test_tools_call_busy),
 		cmocka_unit_test(test_tools_call_protocol_errors),
 		cmocka_unit_test(test_tools_call_health),
 	};

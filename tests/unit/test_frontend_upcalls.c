@@ -241,6 +241,32 @@ test_upcalls_peer_replaces_the_link(void **state)
 }
 
 static void
+test_upcalls_health_rows_reach_their_call(void **state)
+{
+	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER, .number = 1}, .rev = REV_2025_11_25};
+	struct ipc_row row;
+	struct call *c;
+
+	(void)state;
+	fake_open(true);
+	c = call_new(&fe, &to, CALL_HEALTH);
+	c->health = health_new();
+	call_start(c);
+	assert_true(fake_broker_row(&row));
+	assert_int_equal(row.num, IPC_NUM_health_query);
+	fake_broker_tell(IPC_ROW(health_note, .call = c->no + 1, .text = IPC_STR("not ours")));
+	fake_broker_tell(IPC_ROW(health_note, .call = c->no, .text = IPC_STR("ours")));
+	fake_broker_tell(IPC_ROW(health_engine, .call = c->no, .status = RUN_image_unavailable,
+				 .engine = IPC_STR(""), .version = IPC_STR(""), .api = IPC_STR(""),
+				 .image = IPC_STR(""), .image_id = IPC_STR(""),
+				 .runtimes = IPC_STR(""), .message = IPC_STR("build it")));
+	fake_broker_tell(IPC_ROW(health_end, .call = c->no));
+	assert_null(fe.call_list);
+	assert_non_null(strstr(fake_sent(), "\"warnings\":[\"ours\"]"));
+	fake_close();
+}
+
+static void
 test_upcalls_stop_and_loss_of_the_supervisor(void **state)
 {
 	(void)state;
@@ -287,6 +313,7 @@ main(void)
 		cmocka_unit_test(test_upcalls_stdin_keeps_to_the_credit),
 		cmocka_unit_test(test_upcalls_output_brings_credit),
 		cmocka_unit_test(test_upcalls_peer_replaces_the_link),
+		cmocka_unit_test(test_upcalls_health_rows_reach_their_call),
 		cmocka_unit_test(test_upcalls_stop_and_loss_of_the_supervisor),
 		cmocka_unit_test(test_upcalls_without_a_broker),
 	};
