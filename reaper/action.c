@@ -20,6 +20,8 @@
 
 #define LATER_NS (300 * NS_PER_MS)  /* the broker reads a dead box's last output */
 #define UNSEEN_NS (200 * NS_PER_MS) /* order_kill gets this before the forced removal */
+#define UNSURE_NS (2 * NS_PER_S)    /* the engine finishes a create whose asker is gone */
+#define AGAIN_NS (300 * NS_PER_MS)
 
 static void
 box_store(struct reaper *r, struct box *b)
@@ -257,11 +259,24 @@ note_cause(struct box *b, enum box_event event, enum end_cause cause)
 		b->rec.cause = CAUSE_BROKER_GONE;
 }
 
+/* Whether "there is no such container" may be true only for now. */
+static bool
+may_yet_appear(const struct box *b)
+{
+	return b->rec.container[0] == '\0' && clock_boot_ns() < b->unsure_ns;
+}
+
 void
 action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause)
 {
 	enum box_state before = (enum box_state)b->rec.state;
 
+	if (event == BOX_EV_BROKER_LOST)
+		b->unsure_ns = clock_boot_ns() + UNSURE_NS;
+	if (event == BOX_EV_GONE && before == BOX_REMOVING && may_yet_appear(b)) {
+		retry_after(b, AGAIN_NS);
+		return;
+	}
 	if (event == BOX_EV_DEAD) {
 		box_unwatch(b);
 		if (b->confirmed)

@@ -337,6 +337,32 @@ test_next_broker_has_its_own_thirty_seconds(void **state)
 		assert_int_not_equal(sent[i].row.num, IPC_NUM_stuck);
 }
 
+/* The engine may still be creating for the dead broker: "no such container" is asked again. */
+static void
+test_create_under_way_when_the_broker_is_lost(void **state)
+{
+	(void)state;
+	intend(3);
+	r.broker = NULL;
+	watch_broker_lost(&r);
+	pass(20 * NS_PER_MS);
+	r.broker = BROKER;
+	watch_broker_new(&r);
+	only_sent(IPC_NUM_order_remove);
+	gone(3);
+	assert_int_equal(state_of(3), BOX_REMOVING);
+	for (int i = 0; i < 3; i++) {
+		pass(300 * NS_PER_MS);
+		only_sent(IPC_NUM_order_remove);
+		gone(3);
+		assert_int_equal(state_of(3), BOX_REMOVING);
+	}
+	pass(2 * NS_PER_S);
+	only_sent(IPC_NUM_order_remove);
+	gone(3);
+	assert_int_equal(idmap_count(r.boxes), 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int
@@ -358,6 +384,7 @@ main(void)
 		T(test_removed_but_alive),
 		T(test_broker_lost),
 		T(test_next_broker_has_its_own_thirty_seconds),
+		T(test_create_under_way_when_the_broker_is_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
