@@ -7,6 +7,7 @@
 engine.* asks the engine behind DOCKER_HOST about containers by Bailey's label.
 """
 
+import concurrent.futures
 import http.client
 import json
 import os
@@ -280,3 +281,12 @@ def users():
     """Accounts the live tests run as: root itself and, where given, the plain user."""
     plain = os.environ.get("BAILEY_TEST_USER")
     return [None, plain] if plain and os.geteuid() == 0 else [None]
+
+
+def for_users(test, body):
+    """body(user) for every account at the same time; each is a subTest of its own."""
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        started = [(user, pool.submit(body, user)) for user in users()]
+        for user, future in started:
+            with test.subTest(user=user or "self"):
+                future.result()
