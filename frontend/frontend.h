@@ -160,6 +160,7 @@ struct call {
 	struct call_limits ask;
 	struct call_grant grant; /* run_id "" before the grant */
 	struct buf spec;         /* encoded, timeout not yet known */
+	bool spec_sent;          /* it went with the submission */
 	struct buf input;        /* stdin not yet sent */
 	size_t held_bytes;       /* counted against CALLS_BYTES_MAX */
 	uint64_t input_sent, input_credit;
@@ -213,7 +214,7 @@ bool upcalls_ready(const struct frontend *fe);
 void upcalls_warm(struct frontend *fe); /* at most one hint per link */
 int upcalls_submit(struct call *c);
 int upcalls_cancel(const struct call *c);
-int upcalls_run(struct call *c);   /* spec and the first stdin, after the grant */
+int upcalls_run(struct call *c);   /* after the grant: the spec unless it was sent, first stdin */
 int upcalls_stdin(struct call *c); /* as far as the credit goes */
 int upcalls_credit(const struct call *c, unsigned stream, uint64_t limit);
 
@@ -230,6 +231,7 @@ struct frontend {
 	uint64_t last_call, last_batch;
 	size_t held_bytes;
 	struct rpc_batch *batches;
+	uint32_t default_timeout_ms; /* of the default profile, once a grant told it */
 	struct event *leave_timer;
 	bool leaving, finishing;
 	int exit_code;

@@ -245,22 +245,6 @@ upcalls_warm(struct frontend *fe)
 }
 
 int
-upcalls_submit(struct call *c)
-{
-	struct link *l = c->fe->broker;
-
-	if (l == NULL)
-		return -ENOTCONN;
-	if (c->kind == CALL_HEALTH)
-		return link_send(l, IPC_ROW(health_query, .call = c->no));
-	return link_send(l, IPC_ROW(call_submit, .call = c->no, .box_class = c->box_class,
-				    .profile = IPC_STR(c->ask.profile),
-				    .image = IPC_STR(c->ask.image), .timeout_ms = c->ask.timeout_ms,
-				    .memory_bytes = c->ask.memory_bytes,
-				    .cpus_milli = c->ask.cpus_milli, .flags = c->flags));
-}
-
-int
 upcalls_cancel(const struct call *c)
 {
 	if (c->fe->broker == NULL)
@@ -292,27 +276,83 @@ send_spec(const struct call *c, struct buf *spec)
 	return r < 0 ? r : send_frame(c, GUEST_h_run, 0, buf_data(spec), buf_len(spec));
 }
 
-int
-upcalls_run(struct call *c)
+/* The specification with what was not known when it was encoded; never longer than that. */
+static int
+finish_spec(const struct call *c, uint32_t timeout_ms, uint32_t more_flags, struct buf *ret)
 {
 	struct guest_spec spec;
-	struct buf final;
 	int r;
 
-	/* what only the grant could tell goes into the specification now */
+	buf_init(ret, GUEST_SPEC_MAX);
 	r = spec_decode(buf_data(&c->spec), buf_len(&c->spec), &spec);
 	if (r < 0)
 		return r;
-	spec.timeout_ms = c->grant.timeout_ms;
-	if (c->grant.start != START_WARM)
-		spec.flags |= SPEC_LIVE;
-	buf_init(&final, GUEST_SPEC_MAX);
-	r = spec_encode(&spec, &final);
+	spec.timeout_ms = timeout_ms;
+	spec.flags |= more_flags;
+	r = spec_encode(&spec, ret);
 	spec_done(&spec);
-	buf_done(&c->spec);
+	return r;
+}
+
+/* A short specification that needs nothing of the grant goes right behind the submission, which
+ * saves a round trip; the broker keeps it until it grants the call. One that cannot be sent here
+ * is sent then. */
+static void
+send_early(struct call *c)
+{
+	uint32_t timeout_ms = c->ask.timeout_ms;
+	bool plain = c->ask.profile[0] == '\0' && c->ask.image[0] == '\0';
+	/* other limits may mean that the waiting interpreter is not used: the grant tells */
+	bool same_limits = c->ask.memory_bytes == 0 && c->ask.cpus_milli == 0;
+	struct buf spec;
+
+	if (timeout_ms == 0 && plain)
+		timeout_ms = c->fe->default_timeout_ms;
+	if (timeout_ms == 0 || (!same_limits && c->box_class != BOX_SHELL) ||
+	    buf_len(&c->spec) > GUEST_PAYLOAD_MAX)
+		return;
+	c->spec_sent = finish_spec(c, timeout_ms, 0, &spec) == 0 &&
+		       send_frame(c, GUEST_h_run, 0, buf_data(&spec), buf_len(&spec)) == 0;
+	buf_done(&spec);
+}
+
+int
+upcalls_submit(struct call *c)
+{
+	struct link *l = c->fe->broker;
+	int r;
+
+	if (l == NULL)
+		return -ENOTCONN;
+	if (c->kind == CALL_HEALTH)
+		return link_send(l, IPC_ROW(health_query, .call = c->no));
+	c->spec_sent = false;
+	r = link_send(l,
+		      IPC_ROW(call_submit, .call = c->no, .box_class = c->box_class,
+			      .profile = IPC_STR(c->ask.profile), .image = IPC_STR(c->ask.image),
+			      .timeout_ms = c->ask.timeout_ms, .memory_bytes = c->ask.memory_bytes,
+			      .cpus_milli = c->ask.cpus_milli, .flags = c->flags));
 	if (r == 0)
-		r = send_spec(c, &final);
-	buf_done(&final);
+		send_early(c);
+	return r;
+}
+
+int
+upcalls_run(struct call *c)
+{
+	struct buf spec;
+	int r = 0;
+
+	if (c->ask.timeout_ms == 0 && c->ask.profile[0] == '\0' && c->ask.image[0] == '\0')
+		c->fe->default_timeout_ms = c->grant.timeout_ms;
+	if (!c->spec_sent) {
+		r = finish_spec(c, c->grant.timeout_ms,
+				c->grant.start == START_WARM ? 0 : (uint32_t)SPEC_LIVE, &spec);
+		if (r == 0)
+			r = send_spec(c, &spec);
+		buf_done(&spec);
+	}
+	buf_done(&c->spec);
 	return r < 0 ? r : upcalls_stdin(c);
 }
 

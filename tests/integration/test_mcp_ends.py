@@ -176,6 +176,19 @@ class BrokerLoss(unittest.TestCase):
             rig.tell("health_end", call=rows["health_query"]["call"])
             self.assertEqual(rig.message(2)["result"]["structuredContent"]["status"], "ok")
 
+    def test_an_early_specification_is_sent_again(self):
+        with Rig() as rig:
+            rig.call("execute_code", dict(BASH, timeout_seconds=1), id=1)
+            first = (rig.submitted(), rig.broker_row("call_frame"))
+            rig.broker.close()
+            rig.new_broker()
+            self.assertEqual((rig.submitted(), rig.broker_row("call_frame")), first)
+            call = first[0]["call"]
+            rig.grant(call, timeout_ms=1000)
+            self.assertTrue(rig.broker_silent(0.05))
+            rig.end(call, guest={})
+            self.assertIn("result", rig.message(1))
+
     def test_only_once(self):
         with Rig() as rig:
             rig.call("execute_code", BASH, id=1)

@@ -48,9 +48,9 @@ class Runs(unittest.TestCase):
                                  (box, "build", 1235))
                 self.assertEqual((row["memory_bytes"], row["cpus_milli"], row["flags"]),
                                  (64 << 20, 500, 0))
-                rig.grant(row["call"], timeout_ms=1234)
+                rig.grant(row["call"], timeout_ms=1235)
                 self.assertEqual(rig.spec(row["call"]),
-                                 [kind, 1, 1234, 0, "", "c\u00f6de".encode(), ["a", ""],
+                                 [kind, 1, 1235, 0, "", "c\u00f6de".encode(), ["a", ""],
                                   ["A=1", "B=x=y"]])
                 frames = [rig.broker_row("call_frame")[1] for _ in range(2)]
                 self.assertEqual([f["type"] for f in frames], [0x12, 0x13])
@@ -100,6 +100,30 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.rig.spec(call)[1], 2)
         self.rig.end(call, guest={"start": 2})
         self.assertEqual(self.rig.message(1)["result"]["structuredContent"]["start"], "cold")
+
+    def test_a_short_specification_needs_no_grant(self):
+        """It comes right behind the submission once its timeout is known, and only then."""
+        rig = self.rig
+        cases = [({}, False), ({}, True), ({"timeout_seconds": 2}, True), ({"profile": "p"}, False),
+                 ({"memory_mb": 64}, False), ({"stdin": "x"}, True),
+                 ({"code": "x" * 40000}, False), ({"env": {"TZ": "UTC"}}, True)]
+        for more, early in cases:
+            with self.subTest(more=str(more)[:40], early=early):
+                rig.call("execute_code", dict({"language": "python", "code": "1"}, **more))
+                call = rig.submitted()["call"]
+                if early:
+                    spec = rig.spec(call)
+                    self.assertEqual(spec[2], 2000 if "timeout_seconds" in more else 10000)
+                self.assertTrue(rig.broker_silent(0.02))
+                rig.grant(call)
+                if not early:
+                    rig.spec(call)
+                if "stdin" in more:
+                    self.assertEqual(rig.broker_row()[1]["type"], ipcrows.GUEST["h_stdin"])
+                    rig.broker_row()
+                self.assertTrue(rig.broker_silent(0.02))
+                rig.end(call, guest={})
+                rig.message(1)
 
     def test_code_sizes(self):
         rig = self.rig

@@ -130,6 +130,81 @@ test_upcalls_run_sends_the_whole_specification(void **state)
 	}
 }
 
+/* When the specification goes with the submission. */
+static void
+test_upcalls_early_specification(void **state)
+{
+	static const struct {
+		struct call_limits ask;
+		enum box_class box_class;
+		uint32_t default_ms;
+		size_t code;
+		uint32_t want_ms; /* 0: not early */
+	} rows[] = {
+		{{.timeout_ms = 0}, BOX_PYTHON, 0, 1, 0},
+		{{.timeout_ms = 0}, BOX_PYTHON, 700, 1, 700},
+		{{.timeout_ms = 500}, BOX_PYTHON, 700, 1, 500},
+		{{.timeout_ms = 500, .profile = "p"}, BOX_PYTHON, 700, 1, 500},
+		{{.profile = "p"}, BOX_PYTHON, 700, 1, 0},
+		{{.image = "i"}, BOX_SHELL, 700, 1, 0},
+		{{.memory_bytes = 1}, BOX_NODE, 700, 1, 0},
+		{{.cpus_milli = 1}, BOX_PYTHON, 700, 1, 0},
+		{{.cpus_milli = 1, .memory_bytes = 1}, BOX_SHELL, 700, 1, 700},
+		{{.timeout_ms = 500}, BOX_SHELL, 700, GUEST_PAYLOAD_MAX, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct guest_spec spec;
+		struct ipc_row row;
+		struct buf b;
+		struct call *c;
+
+		fake_open(true);
+		fe.default_timeout_ms = rows[i].default_ms;
+		c = run_call(rows[i].code, 0);
+		c->ask = rows[i].ask;
+		c->box_class = rows[i].box_class;
+		call_start(c);
+		assert_true(fake_broker_row(&row));
+		assert_int_equal(row.num, IPC_NUM_call_submit);
+		assert_int_equal(c->spec_sent, rows[i].want_ms != 0);
+		if (rows[i].want_ms == 0) {
+			assert_false(fake_broker_row(&row));
+		} else {
+			read_spec(&b, &spec);
+			assert_int_equal(spec.timeout_ms, rows[i].want_ms);
+			spec_done(&spec);
+			buf_done(&b);
+			grant(c, START_COLD, rows[i].want_ms);
+			assert_false(fake_broker_row(&row));
+		}
+		fake_close();
+	}
+}
+
+static void
+test_upcalls_default_timeout_is_learnt(void **state)
+{
+	struct ipc_row row;
+	struct call *c;
+
+	(void)state;
+	fake_open(true);
+	c = run_call(1, 0);
+	c->ask.timeout_ms = 5;
+	call_start(c);
+	grant(c, START_WARM, 5);
+	assert_int_equal(fe.default_timeout_ms, 0); /* it was asked for */
+	c = run_call(1, 0);
+	call_start(c);
+	grant(c, START_WARM, 1234);
+	assert_int_equal(fe.default_timeout_ms, 1234);
+	while (fake_broker_row(&row))
+		;
+	fake_close();
+}
+
 static void
 test_upcalls_stdin_keeps_to_the_credit(void **state)
 {
@@ -310,6 +385,8 @@ main(void)
 		cmocka_unit_test(test_upcalls_nothing_before_configured),
 		cmocka_unit_test(test_upcalls_submit_carries_what_was_asked),
 		cmocka_unit_test(test_upcalls_run_sends_the_whole_specification),
+		cmocka_unit_test(test_upcalls_early_specification),
+		cmocka_unit_test(test_upcalls_default_timeout_is_learnt),
 		cmocka_unit_test(test_upcalls_stdin_keeps_to_the_credit),
 		cmocka_unit_test(test_upcalls_output_brings_credit),
 		cmocka_unit_test(test_upcalls_peer_replaces_the_link),
