@@ -242,12 +242,6 @@ act_late_pid(struct box *x)
 }
 
 static void
-ask_baseline(struct box *x)
-{
-	(void)orders_send(x->b, IPC_ROW(watch_account, .box = x->id, .phase = ACCOUNT_BASELINE));
-}
-
-static void
 act_up(struct box *x)
 {
 	x->session.pong_ms = clock_now_ms();
@@ -256,7 +250,7 @@ act_up(struct box *x)
 static void
 act_warm(struct box *x)
 {
-	ask_baseline(x);
+	box_ask_baseline(x);
 	x->warm_ms = clock_now_ms();
 	pool_add(x);
 	log_info("box=%" PRIu64 " warm class=%d after_ms=%" PRIu64, x->id, (int)x->box_class,
@@ -267,7 +261,7 @@ static void
 act_grant(struct box *x)
 {
 	if (!x->warm_ms)
-		ask_baseline(x);
+		box_ask_baseline(x);
 }
 
 /* Most runs are over in milliseconds: the reaper is only woken for the others. Until

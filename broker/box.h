@@ -75,7 +75,7 @@ struct box {
 	char container[65];
 	uint32_t pid, removals;
 	uint8_t secret[32];
-	uint64_t end_ns, deadline_ns, born_ms, warm_ms, affinity;
+	uint64_t end_ns, deadline_ns, born_ms, warm_ms, baseline_ms, affinity;
 	struct ipc_watch_figures baseline;
 	struct attach *attach;
 	struct session session;
@@ -100,6 +100,7 @@ void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
 void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER, or the end of waiting for figures */
 void box_disarm(struct box *x);
 void box_tell_deadline(struct box *x);
+void box_ask_baseline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
 void box_grave_empty(struct broker *b);
 void box_discard(struct box *x); /* the process ends: forgets it, tells nobody */

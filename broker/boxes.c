@@ -49,6 +49,13 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 }
 
 void
+box_ask_baseline(struct box *x)
+{
+	x->baseline_ms = clock_now_ms();
+	(void)orders_send(x->b, IPC_ROW(watch_account, .box = x->id, .phase = ACCOUNT_BASELINE));
+}
+
+void
 box_tell_deadline(struct box *x)
 {
 	x->deadline_told = true;

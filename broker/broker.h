@@ -258,7 +258,9 @@ struct broker {
 	uint64_t next_box, next_run;
 	TAILQ_HEAD(owner_list, owner) owners;
 	TAILQ_HEAD(, front) fronts;
-	uint32_t n_fronts, queued, in_flight; /* in_flight: runs that left the queue */
+	uint32_t n_fronts, queued;
+	uint32_t in_flight,
+		starting; /* runs that left the queue; those of them without a box yet */
 	uint64_t memory_bytes, memory_max_bytes;
 	struct pool pools[PROFILES_MAX][BOX_CLASSES];
 	uint64_t refill_after_ms, refill_backoff_ms;

@@ -13,6 +13,7 @@
 
 #include "broker.h"
 
+#define BASELINE_FRESH_MS 10000u
 #define RUNS_MAX 4096u /* every owner's queue and boxes are capped far below */
 
 static void
@@ -31,6 +32,14 @@ void
 broker_soon(struct broker *b)
 {
 	event_active(b->soon, EV_TIMEOUT, 0);
+}
+
+/* A waiting box spends a little on every ping: its baseline must not grow stale. */
+static void
+refresh_baseline(struct box *x, uint64_t now_ms)
+{
+	if (x->state == BOX_WARM && now_ms - x->baseline_ms >= BASELINE_FRESH_MS)
+		box_ask_baseline(x);
 }
 
 /* Only boxes we still want are pinged: one whose kill is stuck dies of silence. */
@@ -72,6 +81,7 @@ broker_tick(struct broker *b)
 	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
 		ping_one(obj);
 		check_deadline(obj, boot);
+		refresh_baseline(obj, now);
 	}
 	probe_tick(b, now);
 	admission_tick(b, now);

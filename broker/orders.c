@@ -59,7 +59,7 @@ on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (!x)
 		return;
-	if (m->phase == ACCOUNT_BASELINE && !x->baseline.have)
+	if (m->phase == ACCOUNT_BASELINE && (x->state < BOX_RUNNING || !x->baseline.have))
 		x->baseline = *m;
 	else if (m->phase == ACCOUNT_FINAL && x->run && x->run->phase == PHASE_ACCOUNT)
 		run_figures(x->run, m);

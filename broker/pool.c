@@ -245,20 +245,6 @@ neediest(struct broker *b, size_t *ret_profile, enum box_class *ret_class, uint3
 	return best;
 }
 
-/* A caller waits for a container right now: the engine is left to that one. */
-static bool
-someone_waits(struct broker *b)
-{
-	size_t cursor = 0;
-	uint64_t id;
-	void *obj;
-
-	while (idmap_next(b->runs, &cursor, &id, &obj))
-		if (((struct run *)obj)->phase <= PHASE_STARTING)
-			return true;
-	return false;
-}
-
 void
 pool_refill(struct broker *b)
 {
@@ -275,7 +261,7 @@ pool_refill(struct broker *b)
 		return;
 	pool = neediest(b, &i, &c, &total, &starting);
 	if (!pool || starting || total >= POOL_CAP || (b->in_flight && pool->n_ready) ||
-	    someone_waits(b))
+	    b->starting || b->queued)
 		return;
 	profile = profile_at(i);
 	policy_defaults(&b->settings, profile, &limits);

@@ -44,6 +44,18 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 	return r;
 }
 
+static void
+set_phase(struct run *r, enum run_phase to)
+{
+	struct broker *b = r->front->b;
+
+	if (to == PHASE_STARTING)
+		b->starting++;
+	else if (r->phase == PHASE_STARTING)
+		b->starting--;
+	r->phase = to;
+}
+
 static struct box *
 detach(struct run *r)
 {
@@ -64,6 +76,8 @@ leave(struct run *r)
 		admission_dequeue(r);
 	else
 		b->in_flight--;
+	if (r->phase == PHASE_STARTING)
+		b->starting--;
 	TAILQ_REMOVE(&r->front->runs, r, front_entry);
 	(void)idmap_take(b->runs, r->id);
 	owner_unref(b, r->owner);
@@ -142,7 +156,7 @@ send_granted(struct run *r)
 	const struct limits *l = &r->limits;
 	const struct box *x = r->box;
 
-	r->phase = PHASE_GRANTED;
+	set_phase(r, PHASE_GRANTED);
 	/* The word before the RUN frame: after it the call is never repeated. */
 	(void)link_send(r->front->link,
 			IPC_ROW(call_granted, .call = r->call, .start = r->start,
@@ -171,7 +185,7 @@ static void
 leave_queue(struct run *r)
 {
 	admission_dequeue(r);
-	r->phase = PHASE_STARTING;
+	set_phase(r, PHASE_STARTING);
 	r->left_queue_ms = clock_now_ms();
 	r->front->b->in_flight++;
 }
@@ -256,14 +270,14 @@ run_box_failed(struct run *r, const struct engine_result *why)
 		/* The image may have been built anew: look it up once more. */
 		r->retried = true;
 		(void)detach(r);
-		r->phase = PHASE_QUEUED;
+		set_phase(r, PHASE_QUEUED);
 		b->in_flight--;
 		if (admission_enqueue(r) == 0) {
 			probe_again(b);
 			return;
 		}
 		b->in_flight++;
-		r->phase = PHASE_STARTING;
+		set_phase(r, PHASE_STARTING);
 	}
 	if (status == RUN_image_unavailable)
 		(void)snprintf(text, sizeof(text), "%s", run_status_advice(status));
@@ -310,7 +324,7 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 		return 0;
 	}
 	if (r->phase == PHASE_GRANTED && x->session.running) {
-		r->phase = PHASE_ACTIVE;
+		set_phase(r, PHASE_ACTIVE);
 		x->deadline_ns = clock_boot_ns() +
 				 ((uint64_t)r->limits.timeout_ms + DEADLINE_SLACK_MS) * 1000000u;
 		box_event(x, ON_RUN);
@@ -332,7 +346,7 @@ ask_figures(struct run *r)
 	struct box *x = r->box;
 
 	run_expect_exit(r);
-	r->phase = PHASE_ACCOUNT;
+	set_phase(r, PHASE_ACCOUNT);
 	if (r->asked)
 		box_arm(x, FIGURES_WAIT_MS);
 	else

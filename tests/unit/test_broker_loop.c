@@ -28,6 +28,25 @@ test_every_live_box_is_pinged(void **state)
 }
 
 static void
+test_baselines_stay_fresh(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_account], 3);
+	w->reaper.baseline.cpu_us = 77;
+	world_later(3000);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_account], 3);
+	for (int i = 0; i < 3; i++)
+		world_later(3000);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_account], 6);
+	assert_int_equal(TAILQ_FIRST(&w->b.pools[0][BOX_SHELL].ready)->baseline.cpu_us, 77);
+}
+
+static void
 test_small_output_is_acknowledged_by_the_tick(void **state)
 {
 	struct client *c = world_client(0, OWNER_UID, 1);
@@ -88,6 +107,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_every_live_box_is_pinged),
+		T(test_baselines_stay_fresh),
 		T(test_small_output_is_acknowledged_by_the_tick),
 		T(test_stop_ends_calls_and_leaves_with_the_reaper),
 		T(test_stop_with_nothing_to_do_or_no_time),
