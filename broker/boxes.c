@@ -58,6 +58,8 @@ box_ask_baseline(struct box *x)
 void
 box_tell_deadline(struct box *x)
 {
+	if (!x->deadline_told && (!x->run || x->run->phase != PHASE_ACCOUNT))
+		box_disarm(x); /* it was set for this, and would mean something else now */
 	x->deadline_told = true;
 	(void)orders_send(x->b, IPC_ROW(watch_deadline, .box = x->id, .at_ns = x->deadline_ns));
 }

@@ -117,6 +117,9 @@ test_a_new_reaper_hears_of_every_box(void **state)
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_deadline], 1);
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
 	assert_int_equal(boxes_in(BOX_ENDING), 0);
+	(void)usleep(80000); /* the wait before the deadline would be told is over and forgotten */
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
 	fake_guest_exit(run_of(c, call)->box->id, &fake.guest.result);
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
