@@ -11,7 +11,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -72,9 +74,7 @@ tree_read(void)
 	while (walk.n < TREE_MAX && (d = readdir(dir)) != NULL) {
 		if (parse_u64(d->d_name, 1, INT32_MAX, &pid) < 0)
 			continue;
-		if (str_copy(path, sizeof(path), d->d_name, strlen(d->d_name)) < 0)
-			continue;
-		(void)strncat(path, "/stat", sizeof(path) - strlen(path) - 1);
+		(void)snprintf(path, sizeof(path), "%" PRIu64 "/stat", pid);
 		if (fd_read_file(fd, path, text, sizeof(text), NULL) < 0)
 			continue; /* it ended meanwhile */
 		if (tree_parse_stat(text, (pid_t)pid, &walk.entries[walk.n]))
