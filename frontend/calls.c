@@ -176,13 +176,22 @@ act_end(struct call *c, const void *arg)
 	call_free(c);
 }
 
-/* From here on nothing is answered; the broker ends the run and says so. */
+/* Nothing is answered any more. */
+static void
+act_drop(struct call *c, const void *arg)
+{
+	(void)arg;
+	if (c->to.batch != 0)
+		rpc_batch_skip(c->fe, c->to.batch);
+	call_free(c);
+}
+
+/* The same while the broker has it: the broker ends the run and says so. */
 static void
 act_cancel(struct call *c, const void *arg)
 {
-	(void)arg;
 	if (c->kind == CALL_HEALTH || upcalls_cancel(c) < 0) {
-		call_free(c);
+		act_drop(c, arg);
 		return;
 	}
 	if (c->to.batch != 0)
@@ -191,15 +200,6 @@ act_cancel(struct call *c, const void *arg)
 	c->state = CALL_CANCELLED;
 	progress_done(&c->progress);
 	arm(c, CANCEL_WAIT_MS);
-}
-
-static void
-act_drop(struct call *c, const void *arg)
-{
-	(void)arg;
-	if (c->to.batch != 0)
-		rpc_batch_skip(c->fe, c->to.batch);
-	call_free(c);
 }
 
 /* Nobody ended it in time: the client is answered, the broker told. */

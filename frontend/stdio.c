@@ -127,7 +127,8 @@ take_lines(struct transport *t)
 		buf_consume(&t->line, line_len + 1);
 		t->scanned = 0;
 	}
-	if (buf_len(&t->line) > MESSAGE_MAX || (t->skipping && t->scanned > 0)) {
+	/* one byte more may be the \r of its end */
+	if (buf_len(&t->line) > MESSAGE_MAX + 1 || (t->skipping && t->scanned > 0)) {
 		if (!t->skipping)
 			t->events->on_oversize(t->ctx);
 		t->skipping = true;

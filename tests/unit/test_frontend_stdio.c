@@ -163,6 +163,10 @@ test_stdio_oversize_is_skipped(void **state)
 
 	(void)state;
 	memset(big, 'x', n);
+	memcpy(big + n, "\r\n", 2);
+	say(big + 1, n + 1); /* the \r does not count */
+	assert_string_equal(seen, "long");
+	seen[0] = '\0';
 	memcpy(big + n, "\nafter\n", 7);
 	say(big + 1, n + 6); /* just the maximum */
 	assert_string_equal(seen, "long|after");
