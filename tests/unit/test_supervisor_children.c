@@ -194,6 +194,79 @@ test_frontend_that_cannot_be_launched_is_over(void **state)
 	assert_int_equal(t.child[CHILD_FRONTEND].state, CHILD_GAVE_UP);
 }
 
+/* What a child says, as the link hands it over. */
+static void
+row_from(enum child_id id, const struct ipc_row *row)
+{
+	struct link_config *config = &t.child[id].link_config;
+
+	for (size_t i = 0; i < config->n_routes; i++) {
+		if (config->routes[i].num == row->num) {
+			config->routes[i].handler(config->ctx, NULL, row);
+			return;
+		}
+	}
+	fail_msg("no route for %s from %s", ipc_name(row->num), children_name(id));
+}
+
+static void
+test_ready(void **state)
+{
+	(void)state;
+	children_start(&t, CHILD_BROKER);
+	row_from(CHILD_BROKER, IPC_ROW(ready, .version = IPC_VERSION, .layers = 5));
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_READY);
+	assert_int_equal(t.child[CHILD_BROKER].layers, 5);
+	/* twice is wrong: it has to go */
+	row_from(CHILD_BROKER, IPC_ROW(ready, .version = IPC_VERSION));
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STOPPING);
+	reap(CHILD_BROKER);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_BACKOFF);
+}
+
+static void
+test_ready_in_another_version(void **state)
+{
+	(void)state;
+	children_start(&t, CHILD_REAPER);
+	row_from(CHILD_REAPER, IPC_ROW(ready, .version = IPC_VERSION + 1));
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STOPPING);
+	reap(CHILD_REAPER);
+}
+
+/* The reaper cannot get a removal confirmed: a fresh broker has to try. */
+static void
+test_stuck(void **state)
+{
+	(void)state;
+	children_start(&t, CHILD_BROKER);
+	row_from(CHILD_REAPER, IPC_ROW(stuck, .box = 1, .since_ms = 30000));
+	reap(CHILD_BROKER);
+	loop_for_ms(20);
+	assert_int_equal(launches[CHILD_BROKER], 2);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STARTING);
+}
+
+static void
+test_closed_link_leaves_a_moment_to_end(void **state)
+{
+	struct link_config *config = &t.child[CHILD_REAPER].link_config;
+
+	(void)state;
+	children_start(&t, CHILD_REAPER);
+	config->on_closed(config->ctx, NULL, 0);
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STOPPING);
+	assert_int_equal(waitpid(t.child[CHILD_REAPER].pid, NULL, WNOHANG), 0);
+	loop_for_ms(550); /* it does not end by itself */
+	reap(CHILD_REAPER);
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_BACKOFF);
+	/* rules broken: at once */
+	loop_for_ms(20);
+	config->on_closed(config->ctx, NULL, -EPROTO);
+	reap(CHILD_REAPER);
+	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_BACKOFF);
+}
+
 static void
 test_stop(void **state)
 {
@@ -229,6 +302,10 @@ main(void)
 		T(test_frontend_killed),
 		T(test_launch_that_fails_is_repeated_with_pauses),
 		T(test_frontend_that_cannot_be_launched_is_over),
+		T(test_ready),
+		T(test_ready_in_another_version),
+		T(test_stuck),
+		T(test_closed_link_leaves_a_moment_to_end),
 		T(test_stop),
 	};
 
