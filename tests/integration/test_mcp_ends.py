@@ -7,6 +7,7 @@ The client, the supervisor and the broker are this test (lib/frontend_rig.py).
 import json
 import os
 import pty
+import random
 import re
 import sys
 import tempfile
@@ -278,6 +279,71 @@ class BrokerLoss(unittest.TestCase):
             self.assertEqual(rig.broker_row()[0], "warm_hint")
             rig.end(rig.submitted()["call"], guest={})
             self.assertIn("result", rig.message(1))
+
+
+class Random(unittest.TestCase):
+    """Calls that start, end, are cancelled and lose their broker in any order: each one that was
+    not cancelled gets exactly one answer, its own, and a cancelled one none."""
+
+    def step(self, rig, rnd, state):
+        open_ids, granted, cancelled = state["open"], state["granted"], state["cancelled"]
+        what = rnd.random()
+        if what < 0.4 and len(open_ids) < 100:
+            state["next"] += 1
+            tag = f"t{state['next']}"
+            rig.call("execute_code", {"language": "bash", "code": tag}, id=tag,
+                     token=tag if rnd.random() < 0.3 else None)
+            open_ids[rig.submitted()["call"]] = tag
+        elif what < 0.6 and open_ids:
+            call = rnd.choice(list(open_ids))
+            if call not in granted:
+                rig.grant(call)
+                granted.add(call)
+            rig.output(call, open_ids[call].encode())
+        elif what < 0.7 and open_ids:
+            call = rnd.choice(list(open_ids))
+            tag = open_ids.pop(call)
+            cancelled.add(tag)
+            rig.notify("notifications/cancelled", {"requestId": tag})
+            rig.broker_row("call_cancel")
+            rig.end(call, "cancelled")
+        elif what < 0.99 and granted & set(open_ids):
+            call = rnd.choice(sorted(granted & set(open_ids)))
+            state["done"][open_ids.pop(call)] = "ok"
+            rig.end(call, guest={})
+        elif what >= 0.99:
+            lost = set(open_ids) & granted
+            rig.broker.close()
+            rig.new_broker()
+            for call in lost:
+                state["done"][open_ids.pop(call)] = "lost"
+            again = {rig.submitted()["call"] for _ in range(len(open_ids))}
+            self.assertEqual(again, set(open_ids))
+            # a second loss would end these: grant them now
+            for call in again:
+                rig.grant(call)
+                granted.add(call)
+
+    def test_interleavings(self):
+        for seed in range(4):
+            with self.subTest(seed=seed), Rig() as rig:
+                rnd = random.Random(seed)
+                state = {"open": {}, "granted": set(), "cancelled": set(), "done": {}, "next": 0}
+                for _ in range(600):
+                    self.step(rig, rnd, state)
+                for call, tag in list(state["open"].items()):
+                    rig.end(call, "internal")
+                    state["done"][tag] = "internal"
+                answers = [rig.message(tag) for tag in state["done"]]
+                rig.ask("ping", id="last")
+                answers += [m for m in rig.pending if "method" not in m]
+                self.assertEqual(sorted(m["id"] for m in answers), sorted(state["done"]))
+                for m in answers:
+                    content = m["result"]["structuredContent"]
+                    self.assertEqual(content["status"], state["done"][m["id"]])
+                    self.assertEqual(content["stdout"].replace(m["id"], ""), "")
+                rig.close_input()
+                self.assertEqual(rig.wait(), 0)
 
 
 class End(unittest.TestCase):
