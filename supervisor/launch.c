@@ -9,7 +9,9 @@
  */
 #include "supervisor.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define WORDS_MAX 10
@@ -25,6 +27,34 @@ words_add(struct words *w, char *word)
 	if (w->n == WORDS_MAX)
 		fatal("too many words for a child");
 	w->word[w->n++] = word;
+}
+
+/* The directory of the engine's socket. While that is not there, the nearest one above it that
+ * is, so that an engine which comes later is found: a broker sees what was bound at its start. */
+static char *
+engine_dir(const char *dir)
+{
+	char *at = xstrdup(dir);
+
+	for (;;) {
+		cleanup_close int fd = open(at, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		char *slash = strrchr(at, '/');
+		if (fd != -1 || slash == NULL || slash == at)
+			return at;
+		*slash = '\0';
+	}
+}
+
+static void
+words_add_engine(struct words *w, const struct engine_target *engine)
+{
+	if (engine->kind != ENGINE_UNIX) {
+		words_add(w, xstrdup("net=1"));
+		return;
+	}
+	char *dir = engine_dir(engine->dir);
+	words_add(w, xasprintf("bind=%s", dir));
+	free(dir);
 }
 
 /* The command line of a child: what it has to give up, in confine.h's words. */
@@ -50,7 +80,7 @@ words_fill(struct words *w, const struct child *c)
 	}
 	words_add(w, xstrdup("ns=1"));
 	if (c->id == CHILD_BROKER)
-		words_add(w, local ? xasprintf("bind=%s", t->engine.dir) : xstrdup("net=1"));
+		words_add_engine(w, &t->engine);
 	if (c->id == CHILD_REAPER) {
 		words_add(w, xstrdup("bind=/proc"));
 		words_add(w, xstrdup("bind=/sys/fs/cgroup"));

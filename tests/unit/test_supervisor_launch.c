@@ -88,6 +88,22 @@ test_as_a_plain_user(void **state)
 	launched(CHILD_REAPER, "bailey-reaper parent ns=1 bind=/proc bind=/sys/fs/cgroup bindro=1");
 }
 
+/* An engine that comes later must be found: the nearest directory there is stands in for its own. */
+static void
+test_engine_directory_that_is_not_there_yet(void **state)
+{
+	static const char absent[] = "/run/bailey-none/of/these", nowhere[] = "/bailey-none/x";
+
+	(void)state;
+	t.engine.kind = ENGINE_UNIX;
+	assert_int_equal(str_copy(t.engine.dir, sizeof(t.engine.dir), absent, strlen(absent)), 0);
+	launched(CHILD_BROKER, "bailey-broker parent engine=unix ns=1 bind=/run");
+	link_free(t.child[CHILD_BROKER].link);
+	t.child[CHILD_BROKER].link = NULL;
+	assert_int_equal(str_copy(t.engine.dir, sizeof(t.engine.dir), nowhere, strlen(nowhere)), 0);
+	launched(CHILD_BROKER, "bailey-broker parent engine=unix ns=1 bind=/bailey-none");
+}
+
 static void
 test_tcp_engine_and_switches(void **state)
 {
@@ -162,6 +178,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_as_root),
 		T(test_as_a_plain_user),
+		T(test_engine_directory_that_is_not_there_yet),
 		T(test_tcp_engine_and_switches),
 		T(test_every_command_line_is_understood),
 		T(test_failed_spawn_is_told),
