@@ -111,6 +111,9 @@ class Tree:
             return pids[0] if pids else None
         return wait_for(one, 8, f"no {name}:\n{self.log()}")
 
+    def fds(self, name):
+        return len(os.listdir(f"/proc/{self.pid(name)}/fd"))
+
     def nothing_left(self, seconds):
         wait_for(lambda: not self.processes(), seconds, f"left: {self.processes()}\n{self.log()}")
 
@@ -202,24 +205,30 @@ class TreeCase:
     def test_broker_killed(self):
         tree = self.started()
         frontend = tree.pid("bailey-frontend")
+        others = ("baileyd", "bailey-frontend", "bailey-reaper")
+        before = [tree.fds(name) for name in others]
         old = None
         for number in range(2, 6):
             old = tree.pid("bailey-broker", old)
             os.kill(old, signal.SIGKILL)
             tree.ask(number)
         self.assertEqual(tree.pid("bailey-frontend"), frontend)
+        self.assertEqual([tree.fds(name) for name in others], before)
         self.assertEqual(tree.end(), 0)
         tree.nothing_left(1)
 
     def test_reaper_killed(self):
         tree = self.started()
         broker = tree.pid("bailey-broker")
+        others = ("baileyd", "bailey-frontend", "bailey-broker")
+        before = [tree.fds(name) for name in others]
         old = None
         for number in range(2, 6):
             old = tree.pid("bailey-reaper", old)
             os.kill(old, signal.SIGKILL)
             tree.ask(number)
         self.assertEqual(tree.pid("bailey-broker"), broker)
+        self.assertEqual([tree.fds(name) for name in others], before)
         self.assertEqual(tree.end(), 0)
         tree.nothing_left(1)
 
