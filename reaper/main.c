@@ -115,6 +115,8 @@ reaper_on_configured(void *ctx, struct link *l, const struct ipc_row *row)
 
 	(void)l;
 	(void)row;
+	if (r->facts.boot_id[0] == '\0')
+		fatal("configured without settings");
 	start_broker_link(r);
 	watch_recover(r);
 }
