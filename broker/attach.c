@@ -23,7 +23,7 @@
 
 #define OPEN_MS 10000u
 #define HEAD_MAX 8192u
-#define QUEUE_MAX (4u * 1024 * 1024)
+#define QUEUE_MAX 4194304u
 #define READ_SIZE 65536u
 #define READS_PER_TURN 16u
 #define STAGE_SIZE 16384u
@@ -37,7 +37,7 @@ struct attach {
 	struct event *readable, *writable,
 		*timer; /* timer: opening deadline, then the last words */
 	enum attach_state state;
-	bool *gone; /* set while a callback may free us */
+	bool calling, dead; /* freed inside a callback: its caller lets go of it last */
 	const struct attach_handler *handler;
 	void *ctx;
 	uint64_t tag;
@@ -172,6 +172,24 @@ unlink_attach(struct attach *a)
 	if (a->next != NULL)
 		a->next->link = a->link;
 	a->engine = NULL;
+}
+
+static void
+release(struct attach *a)
+{
+	event_free(a->timer);
+	free(a);
+}
+
+/* After a callback that may have freed us: whether the attach is still there, and open. */
+static bool
+still_open(struct attach *a)
+{
+	a->calling = false;
+	if (!a->dead)
+		return a->state == OPEN;
+	release(a);
+	return false;
 }
 
 /* From the loop: the attach was open and is no more. */
@@ -350,8 +368,6 @@ on_writable(evutil_socket_t fd, short what, void *arg)
 static bool
 take_frames(struct attach *a, const uint8_t *p, size_t n)
 {
-	bool gone = false;
-
 	for (;;) {
 		const uint8_t *piece;
 		size_t len;
@@ -365,12 +381,9 @@ take_frames(struct attach *a, const uint8_t *p, size_t n)
 			end(a, r < 0 || stream == 0 ? -EPROTO : -EIO);
 			return false;
 		}
-		a->gone = &gone;
+		a->calling = true;
 		a->handler->data(a->ctx, a->tag, stream, piece, len);
-		if (gone)
-			return false;
-		a->gone = NULL;
-		if (a->state != OPEN)
+		if (!still_open(a))
 			return false;
 	}
 }
@@ -379,7 +392,6 @@ static bool
 take_head(struct attach *a, const uint8_t *p, size_t n)
 {
 	struct engine_result ok = {.message = ""};
-	bool gone = false;
 	struct attach_head head;
 	ssize_t used;
 	size_t rest;
@@ -409,17 +421,14 @@ take_head(struct attach *a, const uint8_t *p, size_t n)
 	a->state = OPEN;
 	(void)evtimer_del(a->timer);
 	ok.http_status = head.status;
-	a->gone = &gone;
+	a->calling = true;
 	a->handler->opened(a->ctx, a->tag, &ok);
-	if (gone)
+	if (!still_open(a))
 		return false;
-	a->gone = NULL;
-	if (a->state == OPEN && send_queued(a) < 0) {
+	if (send_queued(a) < 0) {
 		end(a, -EPIPE);
 		return false;
 	}
-	if (a->state != OPEN)
-		return false;
 
 	/* What followed the header belongs to the container; the head buffer is done with. */
 	struct buf early = a->head;
@@ -521,12 +530,12 @@ attach_free(struct attach *a)
 {
 	if (a == NULL)
 		return;
-	if (a->gone != NULL)
-		*a->gone = true;
 	drop_connection(a);
 	unlink_attach(a);
-	event_free(a->timer);
-	free(a);
+	if (a->calling)
+		a->dead = true;
+	else
+		release(a);
 }
 
 void

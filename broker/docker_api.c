@@ -422,12 +422,17 @@ engine_new(struct event_base *base, struct engine_config *config)
 void
 engine_free(struct engine *e)
 {
+	struct engine_call *next_call;
+	struct attach *a;
+
 	if (e == NULL)
 		return;
-	while (e->calls != NULL)
-		call_free(e->calls);
-	while (e->attaches != NULL)
-		attach_engine_gone(e->attaches);
+	for (struct engine_call *call = e->calls; call != NULL; call = next_call) {
+		next_call = call->next;
+		call_free(call);
+	}
+	while ((a = e->attaches) != NULL)
+		attach_engine_gone(a); /* takes itself off the list, and lives on */
 	docker_events_stop(e);
 	http_free(e->http);
 	for (size_t i = 0; i < ARRAY_LEN(e->config.pem); i++) {

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define EXACT_MAX (UINT64_C(1) << 53) /* a JSON number is a double */
-#define SHM_BYTES (8u * 1024 * 1024)
+#define SHM_BYTES 8388608u
 #define MEMLOCK_BYTES 65536u
 #define MSGQUEUE_BYTES 65536u
 #define OOM_SCORE 500 /* a box goes before anything of the host */
@@ -219,22 +219,20 @@ static void
 put_security(struct build *b, cJSON *host, const struct box_spec *spec)
 {
 	cJSON *list = cJSON_CreateArray();
-	size_t n = strlen(spec->seccomp_json) + 16;
-	cleanup_free char *seccomp = malloc(n);
-	char apparmor[128];
+	char *seccomp = xasprintf("seccomp=%s", spec->seccomp_json);
 
 	put(b, host, "SecurityOpt", list);
-	if (seccomp == NULL || b->failed) {
-		b->failed = true;
-		return;
+	if (!b->failed) {
+		push(b, list, cJSON_CreateString("no-new-privileges"));
+		push(b, list, cJSON_CreateString(seccomp));
 	}
-	(void)snprintf(seccomp, n, "seccomp=%s", spec->seccomp_json);
-	push(b, list, cJSON_CreateString("no-new-privileges"));
-	push(b, list, cJSON_CreateString(seccomp));
-	if (spec->apparmor == NULL)
-		return;
-	(void)snprintf(apparmor, sizeof(apparmor), "apparmor=%s", spec->apparmor);
-	push(b, list, cJSON_CreateString(apparmor));
+	if (!b->failed && spec->apparmor != NULL) {
+		char apparmor[128];
+
+		(void)snprintf(apparmor, sizeof(apparmor), "apparmor=%s", spec->apparmor);
+		push(b, list, cJSON_CreateString(apparmor));
+	}
+	free(seccomp);
 }
 
 static void

@@ -32,13 +32,13 @@ enum part { TOP, CONFIG, HOST };
 /* clang-format off */
 static const struct row {
 	enum part part;
-	const char *key;
 	enum rule rule;
+	const char *key;
 	const char *field; /* for the message */
 } rows[] = {
-#define TOP_ROW(key, rule) {TOP, #key, rule, #key}
-#define CONFIG_ROW(key, rule) {CONFIG, #key, rule, "Config." #key}
-#define HOST_ROW(key, rule) {HOST, #key, rule, "HostConfig." #key}
+#define TOP_ROW(key, rule) {TOP, rule, #key, #key}
+#define CONFIG_ROW(key, rule) {CONFIG, rule, #key, "Config." #key}
+#define HOST_ROW(key, rule) {HOST, rule, #key, "HostConfig." #key}
 	TOP_ROW(Path, PROGRAM),
 	TOP_ROW(Args, EMPTY),
 	TOP_ROW(Image, PINNED),

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define LINE_MAX_BYTES 65536u
-#define BURST_MAX_BYTES (2u * 1024 * 1024) /* read by curl in one turn of the loop */
+#define BURST_MAX_BYTES 2097152u /* read by curl in one turn of the loop */
 #define OPEN_MS 10000u
 #define RETRY_MIN_MS 100u
 #define RETRY_MAX_MS 5000u
@@ -34,7 +34,7 @@ struct engine_stream {
 	struct event *retry;
 	uint32_t wait_ms;
 	bool was_open;
-	bool *gone; /* set while a callback may free us */
+	bool feeding, dead; /* stopped inside a callback: on_fed lets go of it last */
 	void *ctx;
 	void (*event)(void *ctx, const struct engine_event *ev);
 	void (*gap)(void *ctx);
@@ -55,7 +55,7 @@ on_open(void *ctx)
 static void
 try_later(struct engine_stream *s)
 {
-	struct timeval tv = {s->wait_ms / 1000, (s->wait_ms % 1000) * 1000};
+	struct timeval tv = {s->wait_ms / 1000, (suseconds_t)(s->wait_ms % 1000) * 1000};
 
 	s->op = NULL;
 	if (evtimer_add(s->retry, &tv) == -1)
@@ -69,7 +69,6 @@ spoilt(struct engine_stream *s)
 	struct http_op *op = s->op;
 
 	log_warn("the engine's event stream is not what it should be; opening it again");
-	s->gone = NULL;
 	try_later(s);
 	http_cancel(op);
 }
@@ -78,29 +77,24 @@ static void
 on_fed(void *ctx, struct buf *in)
 {
 	struct engine_stream *s = ctx;
-	bool gone = false;
 	const uint8_t *end;
+	int r = 0;
 
-	s->gone = &gone;
-	while ((end = memchr(buf_data(in), '\n', buf_len(in))) != NULL) {
+	s->feeding = true;
+	/* Stopped, the stream has freed its buffer as well. */
+	while (!s->dead && r >= 0 && (end = memchr(buf_data(in), '\n', buf_len(in))) != NULL) {
 		size_t len = (size_t)(end - buf_data(in));
 		struct engine_event ev;
-		int r = 0;
 
-		if (len > 0)
-			r = docker_reply_event(buf_data(in), len, &ev);
+		r = len > 0 ? docker_reply_event(buf_data(in), len, &ev) : 0;
 		buf_consume(in, len + 1);
-		if (r < 0) {
-			spoilt(s);
-			return;
-		}
 		if (r == 1)
 			s->event(s->ctx, &ev);
-		if (gone)
-			return;
 	}
-	s->gone = NULL;
-	if (buf_len(in) > LINE_MAX_BYTES)
+	s->feeding = false;
+	if (s->dead)
+		free(s);
+	else if (r < 0 || buf_len(in) > LINE_MAX_BYTES)
 		spoilt(s);
 }
 
@@ -163,10 +157,11 @@ docker_events_stop(struct engine *e)
 
 	if (s == NULL)
 		return;
-	if (s->gone != NULL)
-		*s->gone = true;
 	http_cancel(s->op);
 	event_free(s->retry);
-	free(s);
 	e->stream = NULL;
+	if (s->feeding)
+		s->dead = true;
+	else
+		free(s);
 }

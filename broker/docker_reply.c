@@ -59,7 +59,7 @@ copy_words(char *out, size_t cap, const char *text)
 	size_t n = 0;
 
 	for (; text[n] != '\0' && n + 1 < cap; n++)
-		out[n] = text[n] >= ' ' && text[n] <= '~' ? text[n] : '?';
+		out[n] = (char)(text[n] >= ' ' && text[n] <= '~' ? text[n] : '?');
 	out[n] = '\0';
 }
 
@@ -194,7 +194,7 @@ by_name(const void *a, const void *b)
 static void
 copy_runtimes(struct engine_info *info, const cJSON *runtimes)
 {
-	const char *names[RUNTIMES_MAX];
+	const char *names[RUNTIMES_MAX] = {NULL};
 	size_t n = 0, at = 0;
 
 	for (const cJSON *v = runtimes != NULL ? runtimes->child : NULL;

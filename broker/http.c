@@ -12,7 +12,7 @@
  * So a callback may start, cancel or free anything, this object included.
  * Nothing here may open a file or resolve a name: the broker is confined by then.
  */
-#include "http_setup.h"
+#include "http_parts.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -27,17 +27,6 @@
 #define IDLE_CONNECTIONS 4u
 #define EASY_MAX 1024u /* operations and raw connections at one time */
 
-/* What every handle in the multi has, and what CURLOPT_PRIVATE points to. */
-struct easy {
-	struct http *http;
-	CURL *curl;
-	bool raw, due, finished, oversized;
-	CURLcode result;
-	TAILQ_ENTRY(easy) all;
-	TAILQ_ENTRY(easy) due_link;
-};
-TAILQ_HEAD(easy_list, easy);
-
 struct http_op {
 	struct easy easy;
 	char *send;
@@ -51,23 +40,7 @@ struct http_op {
 	void (*opened)(void *ctx);
 	void (*fed)(void *ctx, struct buf *in);
 };
-
-struct http_raw {
-	struct easy easy;
-	curl_socket_t fd;
-	void *ctx;
-	void (*opened)(void *ctx, int err, const char *message);
-};
-
-struct http {
-	struct event_base *base;
-	struct http_target to;
-	CURLM *multi;
-	struct event *timer, *later;
-	struct easy_list all, due;
-	size_t count, raws;
-	bool *gone; /* set while http_pump is on the stack */
-};
+_Static_assert(offsetof(struct http_op, easy) == 0, "an easy handle leads to its operation");
 
 static CURLM *prepared; /* made before confinement: a multi handle opens a socket pair */
 
@@ -222,8 +195,8 @@ set_idle_limit(struct http *h)
 }
 
 /* Takes the handle out of everything; what contains it is left to free. */
-static void
-easy_detach(struct easy *easy)
+void
+http_easy_detach(struct easy *easy)
 {
 	struct http *h = easy->http;
 
@@ -244,7 +217,7 @@ easy_detach(struct easy *easy)
 static void
 op_free(struct http_op *op)
 {
-	easy_detach(&op->easy);
+	http_easy_detach(&op->easy);
 	if (op->head_timer != NULL)
 		event_free(op->head_timer);
 	buf_done(&op->in);
@@ -252,8 +225,8 @@ op_free(struct http_op *op)
 	free(op);
 }
 
-static int
-tell(const struct easy *easy, char *out, size_t cap)
+int
+http_easy_tell(const struct easy *easy, char *out, size_t cap)
 {
 	if (!easy->oversized)
 		return http_explain(&easy->http->to, easy->curl, easy->result, out, cap);
@@ -275,7 +248,7 @@ op_complete(struct http_op *op)
 	if (op->late)
 		op->easy.result = CURLE_OPERATION_TIMEDOUT;
 	if (op->easy.result != CURLE_OK)
-		r.err = tell(&op->easy, message, sizeof(message));
+		r.err = http_easy_tell(&op->easy, message, sizeof(message));
 	r.body = buf_data(&op->in);
 	r.len = buf_len(&op->in);
 
@@ -314,17 +287,16 @@ op_deliver(struct http_op *op)
 }
 
 static void
-raw_deliver(struct http_raw *raw)
+http_release(struct http *h)
 {
-	char message[ENGINE_MESSAGE_MAX] = "";
-	int err = 0;
-
-	if (raw->easy.result != CURLE_OK)
-		err = tell(&raw->easy, message, sizeof(message));
-	else if (curl_easy_getinfo(raw->easy.curl, CURLINFO_ACTIVESOCKET, &raw->fd) != CURLE_OK ||
-		 raw->fd == CURL_SOCKET_BAD)
-		err = -ENOTCONN;
-	raw->opened(raw->ctx, err, message);
+	if (h->multi != NULL)
+		(void)curl_multi_cleanup(h->multi);
+	if (h->timer != NULL)
+		event_free(h->timer);
+	if (h->later != NULL)
+		event_free(h->later);
+	http_target_done(&h->to);
+	free(h);
 }
 
 static void
@@ -332,7 +304,6 @@ http_pump(struct http *h)
 {
 	struct easy *easy;
 	CURLMsg *msg;
-	bool gone = false;
 	int left;
 
 	while ((msg = curl_multi_info_read(h->multi, &left)) != NULL) {
@@ -343,18 +314,18 @@ http_pump(struct http *h)
 		easy->result = msg->data.result;
 		make_due(easy);
 	}
-	h->gone = &gone;
-	while ((easy = TAILQ_FIRST(&h->due)) != NULL) {
+	h->pumping = true;
+	while (!h->dead && (easy = TAILQ_FIRST(&h->due)) != NULL) {
 		TAILQ_REMOVE(&h->due, easy, due_link);
 		easy->due = false;
 		if (easy->raw)
-			raw_deliver((struct http_raw *)(void *)easy);
+			http_raw_deliver((struct http_raw *)(void *)easy);
 		else
 			op_deliver((struct http_op *)(void *)easy);
-		if (gone)
-			return;
 	}
-	h->gone = NULL;
+	h->pumping = false;
+	if (h->dead)
+		http_release(h);
 }
 
 /* ---- starting ---- */
@@ -387,8 +358,8 @@ set_request(const struct http *h, struct http_op *op, const struct http_request 
 }
 
 /* Gives the handle to curl; whatever fails is told later, by http_pump. */
-static void
-easy_begin(struct easy *easy, CURLcode r)
+void
+http_easy_begin(struct easy *easy, CURLcode r)
 {
 	struct http *h = easy->http;
 
@@ -443,13 +414,14 @@ http_start(struct http *h, const struct http_request *req)
 	if (r == CURLE_OK)
 		r = set_request(h, op, req);
 	if (op->stream) {
-		struct timeval tv = {req->deadline_ms / 1000, (req->deadline_ms % 1000) * 1000};
+		struct timeval tv = {req->deadline_ms / 1000,
+				     (suseconds_t)(req->deadline_ms % 1000) * 1000};
 
 		op->head_timer = evtimer_new(h->base, on_head_late, op);
 		if (op->head_timer == NULL || evtimer_add(op->head_timer, &tv) == -1)
 			r = CURLE_OUT_OF_MEMORY;
 	}
-	easy_begin(&op->easy, r);
+	http_easy_begin(&op->easy, r);
 	return op;
 }
 
@@ -458,74 +430,6 @@ http_cancel(struct http_op *op)
 {
 	if (op != NULL)
 		op_free(op);
-}
-
-/* ---- raw connections ---- */
-
-struct http_raw *
-http_raw_open(struct http *h, uint32_t deadline_ms, void *ctx,
-	      void (*opened)(void *ctx, int err, const char *message))
-{
-	struct http_raw *raw = xcalloc(1, sizeof(*raw));
-	CURLcode r = CURLE_OUT_OF_MEMORY;
-
-	raw->easy.http = h;
-	raw->easy.raw = true;
-	raw->fd = CURL_SOCKET_BAD;
-	raw->ctx = ctx;
-	raw->opened = opened;
-	raw->easy.curl = curl_easy_init();
-	if (raw->easy.curl != NULL)
-		r = http_setup(&h->to, raw->easy.curl, "/", &raw->easy);
-	if (r == CURLE_OK)
-		r = curl_easy_setopt(raw->easy.curl, CURLOPT_CONNECT_ONLY, 1L);
-	if (r == CURLE_OK)
-		r = curl_easy_setopt(raw->easy.curl, CURLOPT_TIMEOUT_MS, (long)deadline_ms);
-	easy_begin(&raw->easy, r);
-	return raw;
-}
-
-int
-http_raw_fd(const struct http_raw *raw)
-{
-	return raw->fd;
-}
-
-bool
-http_raw_same_retry(const struct http_raw *raw)
-{
-	return raw->easy.http->to.config->kind == ENGINE_TLS;
-}
-
-ssize_t
-http_raw_send(struct http_raw *raw, const void *p, size_t n)
-{
-	size_t sent = 0;
-	CURLcode r = curl_easy_send(raw->easy.curl, p, n, &sent);
-
-	if (r == CURLE_AGAIN || (r == CURLE_OK && sent == 0))
-		return -EAGAIN;
-	return r == CURLE_OK ? (ssize_t)sent : -EPIPE;
-}
-
-ssize_t
-http_raw_recv(struct http_raw *raw, void *p, size_t n)
-{
-	size_t got = 0;
-	CURLcode r = curl_easy_recv(raw->easy.curl, p, n, &got);
-
-	if (r == CURLE_AGAIN)
-		return -EAGAIN;
-	return r == CURLE_OK ? (ssize_t)got : -EPIPE;
-}
-
-void
-http_raw_close(struct http_raw *raw)
-{
-	if (raw == NULL)
-		return;
-	easy_detach(&raw->easy);
-	free(raw);
 }
 
 /* ---- the whole ---- */
@@ -558,26 +462,21 @@ http_new(struct event_base *base, const struct engine_config *config)
 void
 http_free(struct http *h)
 {
-	struct easy *easy;
+	struct easy *next;
 
 	if (h == NULL)
 		return;
-	if (h->gone != NULL)
-		*h->gone = true;
-	while ((easy = TAILQ_FIRST(&h->all)) != NULL) {
+	for (struct easy *easy = TAILQ_FIRST(&h->all); easy != NULL; easy = next) {
+		next = TAILQ_NEXT(easy, all);
 		if (easy->raw)
 			http_raw_close((struct http_raw *)(void *)easy);
 		else
 			op_free((struct http_op *)(void *)easy);
 	}
-	if (h->multi != NULL)
-		(void)curl_multi_cleanup(h->multi);
-	if (h->timer != NULL)
-		event_free(h->timer);
-	if (h->later != NULL)
-		event_free(h->later);
-	http_target_done(&h->to);
-	free(h);
+	if (h->pumping)
+		h->dead = true;
+	else
+		http_release(h);
 }
 
 const char *

@@ -9,7 +9,7 @@
  * Nothing set here may lead curl to a file, a resolver, a proxy or the
  * environment: the broker is confined when it connects.
  */
-#include "http_setup.h"
+#include "http_parts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -10,7 +10,6 @@ static struct {
 	struct engine_config config;
 	struct http *http;
 	struct http_op *op;
-	struct http_raw *raw;
 	int answers, opened;
 	bool done, free_all;
 	int err, status;
@@ -362,58 +361,6 @@ test_stream_cancelled_by_its_reader(void **state)
 	assert_int_equal(t.answers, 0);
 }
 
-/* ---- raw connections ---- */
-
-static void
-test_raw(void **state)
-{
-	char in[64];
-
-	(void)state;
-	t.raw = http_raw_open(t.http, 1000, &t, on_raw);
-	fake_loop_until(t.base, &t.done);
-	assert_int_equal(t.err, 0);
-	assert_true(http_raw_fd(t.raw) >= 0);
-	assert_false(http_raw_same_retry(t.raw));
-	assert_int_equal(http_raw_recv(t.raw, in, sizeof(in)), -EAGAIN);
-	fake_server_reply(&t.server, 0, "HTTP/1.1 101 x\r\n\r\n");
-	assert_int_equal(http_raw_send(t.raw, "first", 5), 5);
-	fake_loop_for(t.base, 20);
-	assert_int_equal(http_raw_recv(t.raw, in, sizeof(in)), 18);
-	assert_int_equal(http_raw_send(t.raw, "second", 6), 6);
-	fake_loop_for(t.base, 20);
-	assert_int_equal(buf_len(&t.server.data), 6);
-	fake_conn_close(&t.server.conns[0]);
-	assert_int_equal(http_raw_recv(t.raw, in, sizeof(in)), 0);
-	assert_int_equal(http_raw_send(t.raw, "x", 1), -EPIPE);
-	http_raw_close(t.raw);
-	http_raw_close(NULL);
-}
-
-static void
-test_raw_outlives_idle_connections(void **state)
-{
-	struct http_raw *raw[10];
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(raw); i++) {
-		t.done = false;
-		raw[i] = http_raw_open(t.http, 1000, &t, on_raw);
-		fake_loop_until(t.base, &t.done);
-		assert_int_equal(t.err, 0);
-	}
-	for (size_t i = 0; i < 6; i++) {
-		fake_server_reply(&t.server, i, "HTTP/1.1 204 X\r\n\r\n");
-		ask("POST", NULL);
-		assert_int_equal(t.err, 0);
-	}
-	for (size_t i = 0; i < ARRAY_LEN(raw); i++) {
-		assert_int_equal(http_raw_send(raw[i], "x", 1), 1);
-		http_raw_close(raw[i]);
-	}
-	fake_loop_for(t.base, 20);
-}
-
 static void
 test_nobody_there(void **state)
 {
@@ -425,11 +372,6 @@ test_nobody_there(void **state)
 	assert_int_equal(t.err, -ENOTCONN);
 	assert_string_equal(t.message, "cannot connect to the engine at unix:/nonesuch/socket: "
 				       "No such file or directory");
-	t.done = false;
-	t.raw = http_raw_open(t.http, 1000, &t, on_raw);
-	fake_loop_until(t.base, &t.done);
-	assert_int_equal(t.err, -ENOTCONN);
-	http_raw_close(t.raw);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -452,8 +394,6 @@ main(void)
 		T(test_stream_without_headers),
 		T(test_stream_refused),
 		T(test_stream_cancelled_by_its_reader),
-		T(test_raw),
-		T(test_raw_outlives_idle_connections),
 		T(test_nobody_there),
 	};
 

@@ -1,7 +1,7 @@
 /* tests/unit/test_broker_http_setup.c - addresses, and failures in words. */
 #include "test.h"
 
-#include "http_setup.h"
+#include "http_parts.h"
 
 static struct engine_config
 tcp(enum engine_kind kind, const char *host, const char *address)
@@ -26,7 +26,12 @@ test_target(void **state)
 		 "box.example:2376", "tcp://box.example:2376", "box.example:2376:10.1.2.3"},
 		{ENGINE_TLS, "box.example", "fe80::1", "https://box.example:2376",
 		 "box.example:2376", "tcp://box.example:2376", "box.example:2376:[fe80::1]"},
-		{ENGINE_TCP, "::1", "::1", "http://[::1]:2376", "[::1]:2376", "tcp://[::1]:2376",
+		{ENGINE_TCP, "::1", "::1",
+		 ("http:"
+		  "//[::1]:2376"),
+		 "[::1]:2376",
+		 ("tcp:"
+		  "//[::1]:2376"),
 		 NULL},
 	};
 
