@@ -276,8 +276,6 @@ act_run(struct box *x)
 static void
 act_fail(struct box *x)
 {
-	bool pool = x->pooled != POOL_NOT;
-
 	if (!x->why.message)
 		x->why = (struct engine_result){.err = -EPIPE,
 						.message = "the sandbox ended while starting"};
@@ -286,23 +284,17 @@ act_fail(struct box *x)
 	if (x->run)
 		run_box_failed(x->run, &x->why);
 	box_tell_kill(x);
-	if (pool)
-		pool_start_failed(x->b);
 }
 
 static void
 act_uncreated(struct box *x)
 {
-	bool pool = x->pooled != POOL_NOT;
-
 	log_warn("box=%" PRIu64 " not created err=%d: %s", x->id, x->why.err,
 		 x->why.message ? x->why.message : "");
 	x->cause = CAUSE_START;
 	if (x->run)
 		run_box_failed(x->run, &x->why);
 	box_bury(x, true);
-	if (pool)
-		pool_start_failed(x->b);
 }
 
 static void
@@ -322,15 +314,11 @@ act_drop(struct box *x)
 static void
 act_refused(struct box *x)
 {
-	bool pool = x->pooled != POOL_NOT;
-
 	x->why = (struct engine_result){.err = -EBUSY,
 					.message = "the reaper takes no further sandbox"};
 	if (x->run)
 		run_box_failed(x->run, &x->why);
 	box_bury(x, false);
-	if (pool)
-		pool_start_failed(x->b);
 }
 
 static void

@@ -116,7 +116,6 @@ void pool_init(struct broker *b);
 void pool_used(struct broker *b, const struct profile *p, enum box_class c, bool missed);
 void pool_add(struct box *x);    /* it is WARM */
 void pool_remove(struct box *x); /* leaves ready list or starting count */
-void pool_start_failed(struct broker *b);
 void pool_refill(struct broker *b);
 void pool_tick(struct broker *b, uint64_t now_ms);
 bool pool_evict(struct broker *b); /* ends one waiting box to free memory */

@@ -176,6 +176,15 @@ pool_adopt(struct run *r)
 	return x;
 }
 
+static void
+back_off(struct broker *b)
+{
+	uint64_t ms = b->refill_backoff_ms ? b->refill_backoff_ms * 2 : BACKOFF_FIRST_MS;
+
+	b->refill_backoff_ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+	b->refill_after_ms = clock_now_ms() + b->refill_backoff_ms;
+}
+
 void
 pool_add(struct box *x)
 {
@@ -196,6 +205,9 @@ pool_remove(struct box *x)
 
 	if (x->pooled == POOL_NOT)
 		return;
+	/* Ended, and not because we no longer want it: do not try again at once. */
+	if (x->state >= BOX_ENDING && x->cause != CAUSE_UNUSED)
+		back_off(x->b);
 	pool = pool_of(x->b, x->profile, x->box_class);
 	if (x->pooled == POOL_STARTING) {
 		pool->n_starting--;
@@ -205,15 +217,6 @@ pool_remove(struct box *x)
 	}
 	x->pooled = POOL_NOT;
 	broker_soon(x->b);
-}
-
-void
-pool_start_failed(struct broker *b)
-{
-	uint64_t ms = b->refill_backoff_ms ? b->refill_backoff_ms * 2 : BACKOFF_FIRST_MS;
-
-	b->refill_backoff_ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-	b->refill_after_ms = clock_now_ms() + b->refill_backoff_ms;
 }
 
 /* The pool that lacks most recently wanted boxes; counts all of them on the way. */
@@ -316,10 +319,8 @@ pool_tick(struct broker *b, uint64_t now_ms)
 	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
 		struct box *x = obj;
 
-		if (x->pooled == POOL_STARTING && now_ms - x->born_ms >= START_WAIT_MS) {
-			pool_start_failed(b);
+		if (x->pooled == POOL_STARTING && now_ms - x->born_ms >= START_WAIT_MS)
 			box_end(x, CAUSE_START);
-		}
 	}
 }
 

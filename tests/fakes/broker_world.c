@@ -279,7 +279,7 @@ world_until(bool (*done)(void *arg), void *arg)
 {
 	struct timespec wait = {.tv_nsec = 200000};
 
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < 50000; i++) {
 		if (done(arg))
 			return true;
 		world_turn();

@@ -63,9 +63,9 @@ extern uint64_t world_skew_ms; /* added to every clock */
 int world_setup(void **state);
 int world_teardown(void **state); /* fails when anything is left */
 void world_turn(void);            /* handles all that is ready */
-/* Runs until *flag or about a second has gone: the flag. */
+/* Runs until *flag or about ten seconds have gone: the flag. */
 bool world_until(bool (*done)(void *arg), void *arg);
-void world_settle(void); /* runs until nothing happens any more */
+void world_settle(void);       /* runs until nothing happens any more */
 void world_later(uint64_t ms); /* the clocks jump, a tick happens */
 
 struct client *world_client(size_t i, enum owner_kind kind, uint64_t owner);

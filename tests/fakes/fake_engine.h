@@ -44,8 +44,8 @@ struct fake_engine {
 	int err[OPS]; /* this operation fails with it … */
 	int http[OPS];
 	const char *message[OPS];
-	uint32_t times[OPS];   /* … so many times; 0 = always */
-	bool hold[OPS];        /* not answered until fake_release */
+	uint32_t times[OPS]; /* … so many times; 0 = always */
+	bool hold[OPS];      /* not answered until fake_release */
 	uint32_t calls[OPS], probes_in_flight;
 	struct engine_info info;
 	char image_id[81];
@@ -75,7 +75,7 @@ void fake_guest_frame(uint64_t box, enum guest_type type, uint8_t stream, uint32
 void fake_guest_bytes(uint64_t box, int stream, const void *p, size_t n);
 void fake_guest_exit(uint64_t box, const struct guest_g_exit *e);
 uint64_t fake_next_seq(uint64_t box);
-void fake_die(uint64_t box);     /* the container ends; its stream closes */
+void fake_die(uint64_t box); /* the container ends; its stream closes */
 void fake_event(uint64_t box, enum engine_event_kind kind);
 void fake_gap(void);
 

@@ -70,6 +70,7 @@ test_a_gap_in_the_events_shows_who_vanished(void **state)
 	fake_gap();
 	world_settle();
 	assert_int_equal(fake.calls[OP_LIST], 2);
+	world_later(1100);
 	wait_warm(BOX_PYTHON, 2);
 	fake.hold[OP_LIST] = true;
 	fake_gap();
