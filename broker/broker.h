@@ -224,7 +224,7 @@ int orders_open(struct broker *b, int fd);                    /* a new reaper li
 int orders_send(struct broker *b, const struct ipc_row *row); /* -ENOTCONN without a reaper */
 extern const struct link_route requests_routes[];
 extern const size_t requests_n_routes;
-int health_ask(struct front *f, uint64_t call); /* -EBUSY: too many wait */
+void health_ask(struct front *f, uint64_t call);
 void health_layers(struct broker *b, const struct ipc_layers *m);
 void health_answer(struct broker *b); /* probe.c: the state is known */
 void health_forget(struct front *f);

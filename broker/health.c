@@ -6,7 +6,6 @@
  * Input: queries of frontends; engine facts (untrusted text, bounded).
  * Owns: the list of queries that wait for the engine's answer.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,15 +25,19 @@ send_engine(struct front *f, uint64_t call)
 	const struct broker *b = f->b;
 	const struct probe *p = &b->probe;
 	const struct engine_info *i = &p->info;
-	bool up = p->state == ENGINE_UP;
+	bool up = p->state == ENGINE_UP, down = p->state == ENGINE_DOWN;
+	/* neither: it is being asked, or nobody asked yet */
+	enum run_status status = up ? RUN_ok : down ? p->status : RUN_busy;
 
 	(void)link_send(f->link,
-			IPC_ROW(health_engine, .call = call, .status = up ? RUN_ok : p->status,
+			IPC_ROW(health_engine, .call = call, .status = status,
 				.engine = IPC_STR(i->name), .version = IPC_STR(i->version),
 				.api = IPC_STR(i->api), .image = IPC_STR(b->settings.image),
 				.image_id = IPC_STR(up ? p->image_id : ""),
 				.runtimes = IPC_STR(i->runtimes), .cgroup = i->cgroup,
-				.message = IPC_STR(p->message)));
+				.message = IPC_STR(up || down ? p->message : "The container engine "
+									     "is being asked; ask "
+									     "again in a moment.")));
 }
 
 static void
@@ -129,21 +132,20 @@ health_answer(struct broker *b)
 		answer(b->queries[i].front, b->queries[i].call);
 }
 
-int
+/* With the list full the answer is what is known now: how many a client asks at once, and
+ * what other frontends ask, must not cost a frontend its link. */
+void
 health_ask(struct front *f, uint64_t call)
 {
 	struct broker *b = f->b;
 
-	if (!b->engine || b->stopping ||
+	if (!b->engine || b->stopping || b->n_queries == ARRAY_LEN(b->queries) ||
 	    (b->probe.state == ENGINE_UP && clock_now_ms() - b->probe.known_ms < FRESH_MS)) {
 		answer(f, call);
-		return 0;
+		return;
 	}
-	if (b->n_queries == ARRAY_LEN(b->queries))
-		return -EBUSY;
 	b->queries[b->n_queries++] = (struct health_query){f, call};
 	probe_again(b);
-	return 0;
 }
 
 void

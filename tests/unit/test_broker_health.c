@@ -103,11 +103,21 @@ test_too_many_and_gone_askers(void **state)
 	for (int i = 0; i < 40; i++)
 		(void)link_send(c->link, IPC_ROW(health_query, .call = 2));
 	world_settle();
-	assert_true(c->closed); /* more than anyone needs */
+	assert_false(c->closed); /* what does not fit is answered from what is known */
+	assert_int_equal(w->b.n_queries, ARRAY_LEN(w->b.queries));
+	assert_int_equal(c->rows[IPC_NUM_health_end], 41 - (int)ARRAY_LEN(w->b.queries));
+	assert_int_equal(c->engine.status, RUN_busy);
+	(void)link_send(other->link, IPC_ROW(health_query, .call = 3));
+	world_settle();
+	assert_false(other->closed); /* nor does what others ask */
+	assert_int_equal(other->rows[IPC_NUM_health_end], 1);
+	world_hang_up(c);
+	world_settle();
 	assert_int_equal(w->b.n_queries, 1);
 	fake_release(OP_PROBE);
 	world_settle();
-	assert_int_equal(other->rows[IPC_NUM_health_end], 1);
+	assert_int_equal(other->rows[IPC_NUM_health_end], 2);
+	assert_int_equal(other->engine.status, RUN_ok);
 }
 
 int
