@@ -202,13 +202,14 @@ probe_need(struct broker *b)
 		probe_again(b);
 }
 
-/* An operation failed. When the engine itself is away, the next need asks anew. */
+/* An operation failed. When the engine itself is away or stands still, the next need asks anew:
+ * that is answered within ASK_MAX_MS, a step of a start may hang far longer. */
 void
 probe_lost(struct broker *b, const struct engine_result *r)
 {
 	if (b->probe.state != ENGINE_UP)
 		return;
-	if (r->err == -ENOTCONN) {
+	if (r->err == -ENOTCONN || r->err == -ETIMEDOUT) {
 		log_warn("engine lost: %s", r->message ? r->message : "");
 		b->probe.state = ENGINE_ASLEEP;
 		if (b->queued)

@@ -106,6 +106,7 @@ static void
 test_lost_is_noticed_by_any_operation(void **state)
 {
 	struct engine_result gone = {.err = -ENOTCONN, .message = "gone"};
+	struct engine_result still = {.err = -ETIMEDOUT, .message = "no answer"};
 	struct engine_result other = {.err = -EIO, .message = "500"};
 
 	(void)state;
@@ -113,6 +114,9 @@ test_lost_is_noticed_by_any_operation(void **state)
 	probe_lost(&w->b, &other);
 	assert_int_equal(w->b.probe.state, ENGINE_UP);
 	probe_lost(&w->b, &gone);
+	assert_int_equal(w->b.probe.state, ENGINE_ASLEEP);
+	w->b.probe.state = ENGINE_UP;
+	probe_lost(&w->b, &still);
 	assert_int_equal(w->b.probe.state, ENGINE_ASLEEP);
 	w->b.probe.state = ENGINE_DOWN;
 	probe_lost(&w->b, &gone);
