@@ -175,6 +175,7 @@ int guest_on_h_stdin_eof(struct guest *g, uint32_t run);
 
 /* ---- output.c ---- */
 void output_init(struct output *o, int fd, uint8_t no);
+void output_discard(struct output *o); /* what the pipe holds was not the run's */
 bool output_may_read(const struct guest *g, const struct output *o);
 /* Takes what the pipe holds, a bounded amount unless all. True when it is empty now. */
 bool output_read(struct output *o, bool all);

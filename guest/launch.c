@@ -127,7 +127,7 @@ launch_is_set_later(const struct guest_spec *spec, uint32_t from, const char *it
 {
 	size_t n = launch_name_len(item, len);
 
-	for (uint32_t i = from; spec != NULL && i < spec->n_env; i++) {
+	for (uint32_t i = from; i < spec->n_env; i++) {
 		const struct ipc_str *e = &spec->env[i];
 
 		if (launch_name_len(e->data, e->len) == n && memcmp(e->data, item, n) == 0)
@@ -158,7 +158,7 @@ launch_env(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
 		if (!launch_is_set_later(spec, 0, item, (size_t)n))
 			err = launch_put(l, item, (size_t)n, &l->n_env);
 	}
-	for (uint32_t i = 0; err == 0 && spec != NULL && i < spec->n_env; i++) {
+	for (uint32_t i = 0; err == 0 && i < spec->n_env; i++) {
 		const struct ipc_str *e = &spec->env[i];
 
 		if (!launch_is_set_later(spec, i + 1, e->data, e->len))
@@ -179,7 +179,7 @@ launch_reset(struct launch *l)
 
 /* "python3 main.py", "bash -c text", …, without the run's own arguments. */
 static int
-launch_words(struct launch *l, const struct guest_spec *spec)
+launch_words(struct launch *l, const struct guest_spec *spec, bool waits)
 {
 	char file[sizeof(GUEST_WORKSPACE) + 16];
 	bool elsewhere = spec->cwd.len > 0;
@@ -196,54 +196,55 @@ launch_words(struct launch *l, const struct guest_spec *spec)
 	if (err == 0 && spec->kind == RUN_NODE) {
 		err = launch_arg(l, "--require");
 		if (err == 0)
-			err = launch_arg(l, BOX_DIR "/node/hook.js");
+			err = launch_arg(l,
+					 waits ? BOX_DIR "/node/wait.js" : BOX_DIR "/node/hook.js");
 	}
 	(void)snprintf(file, sizeof(file), "%s%s", elsewhere ? GUEST_WORKSPACE "/" : "",
 		       launch_file(spec->kind));
 	return err == 0 ? launch_arg(l, file) : err;
 }
 
-int
-launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+static int
+launch_fill(struct launch *l, const struct guest_spec *spec, uint32_t cpus, bool waits)
 {
 	int err;
 
 	if (launch_program(spec->kind) == NULL)
 		return EINVAL;
 	launch_reset(l);
+	l->with_control = waits ? 1 : 0;
 	if (spec->cwd.len > 0 &&
 	    str_copy(l->cwd, sizeof(l->cwd), spec->cwd.data, spec->cwd.len) < 0)
 		return ENAMETOOLONG;
 	err = launch_find(l, launch_program(spec->kind));
 	if (err == 0)
-		err = launch_words(l, spec);
+		err = launch_words(l, spec, waits);
 	for (uint32_t i = 0; err == 0 && i < spec->n_args; i++)
 		err = launch_put(l, spec->args[i].data, spec->args[i].len, &l->n_argv);
 	return err == 0 ? launch_env(l, spec, cpus) : err;
 }
 
 int
+launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+{
+	return launch_fill(l, spec, cpus, false);
+}
+
+int
 launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
 {
-	static const char python_path[] = "PYTHONPATH=" BOX_DIR "/python";
-	static const char node_wait[] = "BAILEY_WAIT=1";
-	struct guest_spec spec = {
-		.kind = RUN_COMMAND,
-		.code = {.data = (const uint8_t *)":", .len = 1},
-	};
+	static const char hook[] = "PYTHONPATH=" BOX_DIR "/python";
+	struct guest_spec spec = {.kind = RUN_COMMAND, .code = {(const uint8_t *)":", 1}};
 	int err;
 
 	if (box_class == BOX_PYTHON)
 		spec.kind = RUN_PYTHON;
 	else if (box_class == BOX_NODE)
 		spec.kind = RUN_NODE;
-	err = launch_fill_run(l, &spec, cpus);
-	if (err != 0 || spec.kind == RUN_COMMAND)
+	err = launch_fill(l, &spec, cpus, spec.kind != RUN_COMMAND);
+	if (err != 0 || spec.kind != RUN_PYTHON)
 		return err;
-	l->with_control = 1;
-	if (box_class == BOX_PYTHON)
-		return launch_put(l, python_path, sizeof(python_path) - 1, &l->n_env);
-	return launch_put(l, node_wait, sizeof(node_wait) - 1, &l->n_env);
+	return launch_put(l, hook, sizeof(hook) - 1, &l->n_env);
 }
 
 int

@@ -87,6 +87,17 @@ output_read(struct output *o, bool all)
 }
 
 void
+output_discard(struct output *o)
+{
+	uint8_t chunk[4096];
+	ssize_t n;
+
+	do {
+		n = read(o->fd, chunk, sizeof(chunk));
+	} while (n > 0 || (n == -1 && errno == EINTR));
+}
+
+void
 output_pump(struct guest *g, struct output *o)
 {
 	while (buf_len(&o->pending) > 0 && o->framed < o->credit && stream_has_room(&g->stream)) {

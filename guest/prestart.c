@@ -85,6 +85,8 @@ prestart_on_gone(struct guest *g)
 		prestart_say(g,
 			     BOX_SHELL); /* nothing waits here: said, instead of staying silent */
 	g->prestart = PRESTART_NONE;
+	output_discard(&g->out[0]);
+	output_discard(&g->out[1]);
 }
 
 bool

@@ -11,7 +11,8 @@ arguments, the arguments, NAME=value for each variable.
 
 
 def _leave():
-    """Undo what made the interpreter come here, and run the image's own sitecustomize."""
+    """Undo what made the interpreter come here, and run the image's own sitecustomize. Returns
+    what that raised: a start reports it, and goes on."""
     import os
     import sys
 
@@ -22,9 +23,10 @@ def _leave():
     del sys.modules["sitecustomize"]
     try:
         import sitecustomize  # the image's, if it has one
-    except ImportError as error:
-        if error.name != "sitecustomize":
-            raise
+    except Exception as error:
+        if not isinstance(error, ImportError) or error.name != "sitecustomize":
+            return error
+    return None
 
 
 def _fresh_main():
@@ -46,7 +48,7 @@ def _wait():
     import os
     import sys
 
-    _leave()
+    failure = _leave()
     # The first compilation of a process costs more than the others.
     exec(compile("def f(a, *b, c=1):\n    try:\n        return [x for x in b]\n"
                  "    finally:\n        pass\nclass C:\n    d = f'{f(1)}'\n", "<start>", "exec"), {})
@@ -75,11 +77,14 @@ def _wait():
     for item in items[1 + count:]:
         name, _, value = item.partition("=")
         os.environ[name] = value
+    if failure is None and "sitecustomize" not in sys.modules:
+        # What a start finds where there is no such module; the import system then forgets this one.
+        failure = ImportError("No module named 'sitecustomize'", name="sitecustomize")
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del failure  # it holds this frame, and that holds it
 
 
 _wait()
-import sys  # noqa: E402
-
-if "sitecustomize" not in sys.modules:
-    # What the import system finds where there is no such module; it forgets this one for it.
-    raise ImportError("No module named 'sitecustomize'", name="sitecustomize")

@@ -3,6 +3,7 @@
 CASES = {
     "argv": ("console.log(process.argv, process.execArgv, process.argv0, process.title)", {"args": ["a", "", "b c", "\u00fc", "--x"]}),
     "env": ("console.log(Object.entries(process.env).sort())", {"env": ["A=1", "B=x=y", "C="]}),
+    "execArgv of a worker": "const { Worker } = require('worker_threads'); new Worker('console.log(process.execArgv)', {eval: true, execArgv: ['--no-warnings']}); new Worker('console.log(process.execArgv)', {eval: true, env: {}})",
     "env of a child": ("console.log(require('child_process').execFileSync('env').toString().split('\\n').sort())", {"env": ["A=1"]}),
     "module globals": "console.log(__filename, __dirname, module.id, module.filename, module.parent, require.main === module, module.paths, module.children)",
     "module cache": "console.log(Object.keys(require.cache), Object.keys(require.extensions))",
@@ -63,7 +64,7 @@ CASES = {
     "signal kill": "process.kill(process.pid, 'SIGKILL')",
     "abort": "process.abort()",
     "worker": "const { Worker, isMainThread, workerData, parentPort } = require('worker_threads');\nif (isMainThread) { new Worker(__filename, {workerData: 5}).on('message', m => console.log('from worker', m)).on('exit', c => console.log('exit', c)) } else parentPort.postMessage([workerData, process.argv.length, process.execArgv, Object.keys(require.cache)])",
-    "worker from text": "const { Worker } = require('worker_threads'); new Worker('console.log(typeof require, process.env.BAILEY_WAIT)', {eval: true})",
+    "worker from text": "const { Worker } = require('worker_threads'); new Worker('console.log(typeof require, process.execArgv)', {eval: true})",
     "worker that throws": "const { Worker } = require('worker_threads'); new Worker('throw new Error(\"w\")', {eval: true}).on('error', e => console.log('error', e.message))",
     "worker of a module": "const { Worker } = require('worker_threads'); require('fs').writeFileSync('/workspace/w.mjs', 'import { parentPort } from \"worker_threads\"; parentPort.postMessage(import.meta.url)'); new Worker('./w.mjs').on('message', m => console.log(m))",
     "child_process fork": "const c = require('child_process'); if (process.send) { process.send([process.argv.slice(2), process.execArgv]); process.disconnect() } else c.fork(__filename, ['k']).on('message', m => console.log(m)).on('exit', c => console.log('exit', c))",

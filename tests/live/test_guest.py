@@ -402,7 +402,9 @@ class Walls(Case):
                          "grep -e SigBlk -e SigIgn /proc/self/status; umask; ps -o pgid=,sid=,pid= $$")
         lines = run.stdout.decode().split("\n")
         self.assertEqual(lines[0], "0")
-        self.assertTrue(lines[1].endswith("0000000000000000") and lines[2].endswith("0000000000000000"), lines)
+        # Signals 32 and 33 are libc's own.
+        masks = [int(line.split()[1], 16) & ~(3 << 31) for line in lines[1:3]]
+        self.assertEqual(masks, [0, 0], lines)
         self.assertEqual(lines[3], "0022")
         self.assertEqual(len(set(lines[4].split())), 1)
 
@@ -435,7 +437,7 @@ class Outside(Case):
                 pss = next(int(line.split()[1]) for line in handle if line.startswith("Pss:"))
         except OSError as error:
             self.skipTest(f"the engine's processes are not visible: {error}")
-        self.assertLess(pss, 400)
+        self.assertLess(pss, 1000)
 
 
 if __name__ == "__main__":
