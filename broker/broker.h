@@ -150,6 +150,7 @@ struct run {
 	bool waits; /* in its owner's queue */
 	bool retried, have_exit;
 	bool asked;     /* the reaper for the final figures */
+	uint32_t misled; /* hints of an EXIT that was none */
 	uint8_t *early; /* h_run that came before the grant */
 	size_t early_len;
 	char run_id[33];

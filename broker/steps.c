@@ -13,6 +13,8 @@
 
 #include "broker.h"
 
+#define HINTS_MAX 8u /* wrong ones of a run: a guest must not keep the reaper busy with them */
+
 static void
 failed(struct box *x, const struct engine_result *r, enum box_event ev)
 {
@@ -210,15 +212,17 @@ on_data(void *ctx, uint64_t tag, int stream, const uint8_t *p, size_t n)
 	before = x->state;
 	ready = x->session.hello && x->session.ready;
 	/* The reaper reads the counters while the output before EXIT is passed on. */
-	if (x->run && session_hints_exit(&x->session, p, n))
+	if (x->run && x->run->misled < HINTS_MAX && session_hints_exit(&x->session, p, n))
 		run_expect_exit(x->run);
 	if (session_feed(&x->session, p, n, x, on_frame) < 0) {
 		log_warn("box=%" PRIu64 " broke the stream rules", x->id);
 		box_end(x, CAUSE_BAD_FRAME);
 		return;
 	}
-	if (x->run && x->run->phase == PHASE_ACTIVE)
+	if (x->run && x->run->phase == PHASE_ACTIVE && x->run->asked) {
 		x->run->asked = false; /* it was no EXIT */
+		x->run->misled++;
+	}
 	if (before < BOX_WARM && !ready)
 		box_event(x, ON_HEARD);
 }
