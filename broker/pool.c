@@ -97,10 +97,17 @@ pool_used(struct broker *b, const struct profile *p, enum box_class c, bool miss
 		pool->missed_ms = pool->used_ms;
 }
 
+/* Of the image its name stands for now: a box may have been starting while that changed. */
+static bool
+current(const struct box *x)
+{
+	return strcmp(x->spec->image, x->b->probe.image_id) == 0;
+}
+
 static bool
 healthy(const struct box *x, uint64_t now)
 {
-	return x->attach && now - x->session.pong_ms < SILENT_MS;
+	return x->attach && now - x->session.pong_ms < SILENT_MS && current(x);
 }
 
 static struct fit
@@ -153,7 +160,7 @@ find_adoptable(struct run *r)
 		struct fit f = fit_for(x, r);
 
 		if (x->pooled == POOL_STARTING && x->profile == r->profile &&
-		    x->box_class == r->box_class && !f.cold && !f.update &&
+		    x->box_class == r->box_class && !f.cold && !f.update && current(x) &&
 		    (!best || x->id < best->id))
 			best = x;
 	}

@@ -103,6 +103,31 @@ test_a_new_image_drains_the_pool(void **state)
 }
 
 static void
+test_a_box_of_the_old_image_is_not_handed_out(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	fake.hold[OP_START] = true;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_int_equal(idmap_count(w->b.boxes), 1); /* it starts while the image changes */
+	fake.image_id[8] = '7';
+	world_later(1500);
+	(void)link_send(c->link, IPC_ROW(health_query, .call = 1));
+	world_settle();
+	fake_release(OP_START);
+	world_settle();
+	fake.guest.exit = false;
+	for (int k = BOX_SHELL; k <= BOX_PYTHON; k++) {
+		call = submit(c, (enum box_class)k);
+		assert_true(granted(c, call));
+		assert_string_equal(run_of(c, call)->box->spec->image, fake.image_id);
+	}
+}
+
+static void
 test_lost_is_noticed_by_any_operation(void **state)
 {
 	struct engine_result gone = {.err = -ENOTCONN, .message = "gone"};
@@ -150,6 +175,7 @@ main(void)
 		T(test_no_answer_in_time),
 		T(test_questions_do_not_pile_up),
 		T(test_a_new_image_drains_the_pool),
+		T(test_a_box_of_the_old_image_is_not_handed_out),
 		T(test_lost_is_noticed_by_any_operation),
 		T(test_image_looked_up_again_now_and_then),
 #undef T
