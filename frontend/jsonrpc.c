@@ -14,7 +14,7 @@
 
 #include "frontend.h"
 
-#define ID_NUMBER_MAX 9007199254740992.0 /* 2^53: what a double holds exactly */
+#define ID_NUMBER_MAX 9007199254740991.0 /* 2^53 - 1: 2^53 is also what 2^53 + 1 is read as */
 #define ERROR_TEXT_MAX 512u
 
 struct rpc_batch {
@@ -103,7 +103,7 @@ rpc_read(const struct cJSON *json, struct rpc_message *ret, int *ret_code, const
 		if (rpc_read_id(id, &ret->id) < 0 && method != NULL)
 			return invalid(ret_code, RPC_REQUEST, ret_why,
 				       "id must be a string of at most 128 bytes or a whole number "
-				       "of at most 2^53");
+				       "below 2^53");
 	}
 	if (!cJSON_IsString(version) || strcmp(version->valuestring, "2.0") != 0)
 		return invalid(ret_code, RPC_REQUEST, ret_why, "jsonrpc must be \"2.0\"");

@@ -265,6 +265,7 @@ BAD_LINES = [
     ("object id", b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600, ...),
     ("fraction id", b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, ...),
     ("huge id", b'{"jsonrpc":"2.0","id":9007199254740993000,"method":"ping"}', -32600, ...),
+    ("id past 2^53", b'{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}', -32600, ...),
     ("2^63 id", b'{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}', -32600, ...),
     ("long id", b'{"jsonrpc":"2.0","id":"' + b"i" * 129 + b'","method":"ping"}', -32600, ...),
     ("no version", b'{"id":1,"method":"ping"}', -32600, 1),
@@ -353,7 +354,7 @@ class BadInput(unittest.TestCase):
                     self.assertEqual(rig.any_message()["id"], "\u00e9")
 
     def test_ids_come_back_exactly(self):
-        ids = [0, -1, 1, 9007199254740992, -9007199254740992, "", "0", "a b", "\u00e9\u4e2d",
+        ids = [0, -1, 1, 9007199254740991, -9007199254740991, "", "0", "a b", "\u00e9\u4e2d",
                "\U0001f600", "\\\"\n", "x" * 128]
         with Rig() as rig:
             for rpc_id in ids:

@@ -74,7 +74,7 @@ static void
 test_rpc_id_round_trip(void **state)
 {
 	static const char *const ids[] = {
-		"0",    "-1",      "9007199254740992", "-9007199254740992",
+		"0",    "-1",      "9007199254740991", "-9007199254740991",
 		"\"\"", "\"a b\"", "\"\xc3\xa9\""};
 
 	(void)state;
@@ -92,6 +92,23 @@ test_rpc_id_round_trip(void **state)
 		assert_string_equal(text, ids[i]);
 		free(text);
 		cJSON_Delete(out);
+		cJSON_Delete(json);
+	}
+}
+
+/* What would come back as another number is no id. */
+static void
+test_rpc_id_that_a_double_does_not_hold(void **state)
+{
+	static const char *const ids[] = {"9007199254740992", "9007199254740993",
+					  "-9007199254740993", "0.5", "1e300"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
+		cJSON *json = cJSON_Parse(ids[i]);
+		struct rpc_id id = {.kind = RPC_ID_NONE};
+
+		assert_int_equal(rpc_read_id(json, &id), -EINVAL);
 		cJSON_Delete(json);
 	}
 }
@@ -167,6 +184,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rpc_read_rows),
 		cmocka_unit_test(test_rpc_id_round_trip),
+		cmocka_unit_test(test_rpc_id_that_a_double_does_not_hold),
 		FAKE(test_rpc_send_forms),
 		FAKE(test_rpc_send_error_cuts_long_text),
 		FAKE(test_rpc_batch_collects),
