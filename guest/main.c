@@ -128,8 +128,9 @@ guest_on_signal(struct guest *g, int fd)
 		if (info.ssi_signo == SIGCHLD)
 			child = true;
 		/* A sender outside this pid namespace has no number in it: the engine stops us. A
-		 * run that signals PID 1 gets what any container gives it: nothing. */
-		else if (info.ssi_pid == 0)
+		 * run that signals PID 1 gets what any container gives it: nothing. (Of a signal
+		 * sent by rt_sigqueueinfo the run writes the sender's number itself.) */
+		else if (info.ssi_code == SI_USER && info.ssi_pid == 0)
 			guest_end(END_ASKED);
 	}
 	if (child)

@@ -96,6 +96,19 @@ class Runs(unittest.TestCase):
             r = tree.run("bash", "trap '' TERM INT HUP; setsid sleep 600 & while :; do sleep 1; done", timeout_seconds=1)
             self.assertEqual(r["status"], "timed_out")
 
+    def test_a_run_cannot_end_its_sandbox_by_a_forged_sender(self):
+        # rt_sigqueueinfo(1, SIGTERM, {si_code SI_QUEUE, si_pid 0}), as if from outside
+        code = ("import ctypes, struct, time\n"
+                "info = bytearray(128)\n"
+                "struct.pack_into('iii', info, 0, 15, 0, -1)\n"
+                "libc = ctypes.CDLL(None)\n"
+                "print(libc.syscall(129, 1, 15, (ctypes.c_char * 128).from_buffer(info)), flush=True)\n"
+                "time.sleep(0.3)\n"
+                "print('alive')\n")
+        for tree in self.each():
+            r = tree.run("python", code)
+            self.assertEqual((r["status"], r["stdout"]), ("ok", "0\nalive\n"), r)
+
     def test_a_fork_bomb_is_told_as_pids_limit(self):
         for tree in self.each():
             r = tree.run("bash", "f() { f | f & }; f; sleep 2; exit 1", timeout_seconds=10)
