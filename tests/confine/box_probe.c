@@ -277,7 +277,9 @@ arguments(void)
 	report(call(SYS_sched_setscheduler, 1, SCHED_BATCH, 0) == EPERM &&
 		       call(SYS_sched_setparam, 1, 0, 0) == EPERM &&
 		       call(SYS_sched_setattr, 1, 0, 0) == EPERM &&
-		       call(SYS_ioprio_set, 1, 1, 0) == EPERM,
+		       call(SYS_ioprio_set, 1, 1, 0) == EPERM &&
+		       call(SYS_ioprio_set, 3, 0, 0) == EPERM && /* all of this user */
+		       call(SYS_ioprio_set, 1, 0, 0) == 0,
 	       "scheduling of oneself alone");
 }
 
