@@ -19,6 +19,7 @@ from guestclient import (BASH_CODE, COMMAND, ENDED, EXITED, FORK_FAILED, LIVE, N
                          TIMED_OUT, TMP_FULL, WARM, WINDOW, WORKSPACE_FULL, Box)
 
 MIB = 1 << 20
+SOON = 4  # seconds: long for what takes milliseconds, short beside what it must not wait for
 
 
 class Starts(Case):
@@ -151,13 +152,11 @@ class Ends(Case):
         for command in ("sleep 30", "trap '' TERM INT; while :; do :; done", "kill -STOP $$",
                         "sleep 30 & sleep 30 & wait", "setsid sleep 30 & exec sleep 30"):
             with self.subTest(command):
-                started = time.monotonic()
                 run = self.shell("echo began; " + command, timeout_ms=500)
                 self.assertEqual((run.exit["flags"], run.exit["how"], run.exit["signal"]), (TIMED_OUT, SIGNALED, 9))
                 self.assertEqual(run.stdout, b"began\n")
                 self.assertGreaterEqual(run.ended, 0.45)
-                self.assertLess(run.ended, 1.5)
-                self.assertLess(time.monotonic() - started, 5)
+                self.assertLess(run.ended, SOON)
 
     def test_timeout_of_a_waiting_interpreter(self):
         run = self.ready(PYTHON).run(PYTHON_CODE, "print('x', flush=True)\nwhile True: pass", timeout_ms=300)
@@ -176,7 +175,7 @@ class Ends(Case):
         run = box.run(COMMAND, "sleep 100 & (setsid sleep 100 & ) ; (sleep 100 & disown); echo done")
         self.assertEnded(run)
         self.assertEqual((run.stdout, run.exit["leftovers"]), (b"done\n", 3))
-        self.assertLess(run.ended, 1)
+        self.assertLess(run.ended, SOON)
         self.assertEqual(len(self.inside(box)), 2)
 
     def test_daemon_that_holds_the_output(self):
@@ -186,7 +185,7 @@ class Ends(Case):
 
     def test_fork_bomb(self):
         run = self.box(pids=64).run(COMMAND, "f() { f | f & }; f; sleep 1; echo end", timeout_ms=3000)
-        self.assertLess(run.ended, 5)
+        self.assertLess(run.ended, 2 * SOON)
         self.assertGreater(run.exit["leftovers"] + run.exit["flags"], 0)
 
     def test_fork_bomb_that_outlives_its_parent(self):
@@ -195,7 +194,7 @@ class Ends(Case):
         box = self.ready(PYTHON, pids=64)
         run = box.run(PYTHON_CODE, code, timeout_ms=700)
         self.assertEqual(run.exit["flags"] & TIMED_OUT, TIMED_OUT)
-        self.assertLess(run.ended, 4)
+        self.assertLess(run.ended, 2 * SOON)
         self.assertLessEqual(len(self.inside(box)), 2)
 
     def test_memory_bomb_falls_on_the_run(self):
@@ -234,7 +233,7 @@ class Ends(Case):
 
     def test_usage_leaves_out_the_wait(self):
         run = self.ready(NODE).run(NODE_CODE, "")
-        self.assertLess(run.exit["cpu_us"], 40000)
+        self.assertLess(run.exit["cpu_us"], 60000)  # a whole start takes more
 
     def test_second_run_is_refused(self):
         box = self.box()
@@ -312,7 +311,7 @@ class Output(Case):
         run = box.run(COMMAND, "head -c 500000000 /dev/zero", timeout_ms=60000, timeout=60)
         seconds = time.monotonic() - started
         self.assertEqual(run.exit["stdout_bytes"], 500000000)
-        self.assertLess(seconds, 20)
+        self.assertLess(seconds, 40)
 
 
 class Stdin(Case):
@@ -374,7 +373,7 @@ class Walls(Case):
         box = self.box()
         run = box.run(COMMAND, "(setsid sleep 50 &); kill -9 $PPID; sleep 50")
         self.assertEqual((run.exit["how"], run.exit["signal"]), (SIGNALED, 9))
-        self.assertLess(run.ended, 1.5)
+        self.assertLess(run.ended, SOON)
         self.assertEqual(len(self.inside(box)), 1)
 
     def test_stopping_the_parent(self):
@@ -382,7 +381,7 @@ class Walls(Case):
         self.assertEqual(run.stdout, b"x\n")
         self.assertEqual(run.exit["flags"], TIMED_OUT)
         self.assertEqual((run.exit["how"], run.exit["exit_code"]), (EXITED, 4))
-        self.assertLess(run.ended, 2)
+        self.assertLess(run.ended, SOON)
 
     def test_watchers_cannot_be_looked_into(self):
         script = ("for p in 1 $PPID; do for f in mem fd environ maps; do "

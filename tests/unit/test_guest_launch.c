@@ -8,7 +8,7 @@
 #include "guest_fakes.h"
 
 static const char *only_path; /* the one program access() finds; NULL: all */
-static const char *code_path; /* where open() was sent */
+static char code_path[32];    /* where open() was sent */
 static int code_fd;
 
 int __wrap_access(const char *path, int mode);
@@ -31,7 +31,7 @@ __wrap_open(const char *path, int flags, ...)
 {
 	if (strncmp(path, GUEST_WORKSPACE "/", sizeof(GUEST_WORKSPACE)) != 0)
 		return __real_open(path, flags, 0);
-	code_path = path + sizeof(GUEST_WORKSPACE);
+	(void)snprintf(code_path, sizeof(code_path), "%s", path + sizeof(GUEST_WORKSPACE));
 	if (code_fd < 0)
 		errno = ENOSPC;
 	return code_fd;
@@ -234,9 +234,9 @@ test_launch_write_code(void **state)
 		code_fd = -1;
 		assert_int_equal(launch_write_code(&spec), ENOSPC);
 	}
-	code_path = NULL;
+	code_path[0] = '\0';
 	assert_int_equal(launch_write_code(&(struct guest_spec){.kind = RUN_COMMAND}), 0);
-	assert_null(code_path);
+	assert_string_equal(code_path, "");
 }
 
 int
