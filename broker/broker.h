@@ -149,9 +149,9 @@ struct run {
 	struct box *box;
 	bool waits; /* in its owner's queue */
 	bool retried, have_exit;
-	bool asked;     /* the reaper for the final figures */
+	bool asked;      /* the reaper for the final figures */
 	uint32_t misled; /* hints of an EXIT that was none */
-	uint8_t *early; /* h_run that came before the grant */
+	uint8_t *early;  /* h_run that came before the grant */
 	size_t early_len;
 	char run_id[33];
 	uint64_t queued_ms, left_queue_ms, run_us, exit_us;

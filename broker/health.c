@@ -80,7 +80,7 @@ send_notes(struct front *f, uint64_t call)
 	const struct broker *b = f->b;
 	const struct engine_info *i = &b->probe.info;
 
-	if (!b->settings.cgroup_parent[0])
+	if (!b->settings.cgroup_parent[0] || i->cgroup_systemd)
 		note(f, call,
 		     "No common cgroup holds all sandboxes; their total is capped by counting "
 		     "alone.");

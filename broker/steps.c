@@ -51,7 +51,10 @@ steps_fill_spec(struct box *x)
 	spec->cpus_shown = policy_whole_cpus(x->limits.cpus_milli);
 	spec->bind_guest = probe_local(b);
 	(void)snprintf(spec->share_dir, sizeof(spec->share_dir), "%.511s", s->share_dir);
-	(void)snprintf(spec->cgroup_parent, sizeof(spec->cgroup_parent), "%.63s", s->cgroup_parent);
+	/* The systemd driver wants a slice, which only systemd could have made. */
+	if (!info->cgroup_systemd)
+		(void)snprintf(spec->cgroup_parent, sizeof(spec->cgroup_parent), "%.63s",
+			       s->cgroup_parent);
 	spec->seccomp_json = container_seccomp_json;
 	spec->apparmor = info->apparmor ? "docker-default" : NULL;
 	memcpy(spec->label.instance, s->instance, sizeof(spec->label.instance));

@@ -12,43 +12,10 @@
 
 #include <event2/event.h>
 
-#include "fake_engine.h"
+#include "fake_parts.h"
 
 struct engine {
 	int unused;
-};
-
-struct attach {
-	struct attach_handler handler;
-	void *ctx;
-	uint64_t tag;
-	size_t index; /* of its container */
-	struct buf in;
-	uint64_t seq; /* the guest's last */
-	bool open, said_hello;
-	uint32_t box_class;
-	uint32_t run;
-};
-
-struct answer {
-	TAILQ_ENTRY(answer) next;
-	enum fake_op op;
-	uint64_t tag;
-	void *ctx;
-	size_t index;
-	struct engine_result result;
-	char id[65];
-	uint32_t pid;
-	void (*fn)(struct answer *a);
-	union {
-		void (*probe)(void *, const struct engine_result *, const struct engine_info *);
-		void (*image)(void *, const struct engine_result *, const char *);
-		void (*list)(void *, const struct engine_result *, const struct engine_container *,
-			     size_t);
-		void (*create)(void *, uint64_t, const struct engine_result *, const char *);
-		void (*check)(void *, uint64_t, const struct engine_result *, uint32_t);
-		engine_done done;
-	} cb;
 };
 
 struct fake_engine fake;
@@ -81,8 +48,8 @@ on_deliver(int fd, short what, void *ctx)
 	}
 }
 
-static struct answer *
-ask(enum fake_op op, void *ctx, uint64_t tag, void (*fn)(struct answer *a))
+struct answer *
+fake_ask(enum fake_op op, void *ctx, uint64_t tag, void (*fn)(struct answer *a))
 {
 	struct answer *a = xcalloc(1, sizeof(*a));
 
@@ -154,8 +121,8 @@ fake_reset(struct event_base *base)
 					 .cpus = 2};
 }
 
-static struct fake_container *
-by_id(const char *id)
+struct fake_container *
+fake_by_id(const char *id)
 {
 	for (size_t i = 0; i < fake.n_boxes; i++)
 		if (!fake.box[i].removed &&
@@ -205,7 +172,7 @@ engine_probe(struct engine *e, void *ctx,
 	     void (*done)(void *, const struct engine_result *, const struct engine_info *))
 {
 	(void)e;
-	ask(OP_PROBE, ctx, 0, give_probe)->cb.probe = done;
+	fake_ask(OP_PROBE, ctx, 0, give_probe)->cb.probe = done;
 }
 
 static void
@@ -220,7 +187,7 @@ engine_image(struct engine *e, const char *image, void *ctx,
 {
 	(void)e;
 	(void)image;
-	ask(OP_IMAGE, ctx, 0, give_image)->cb.image = done;
+	fake_ask(OP_IMAGE, ctx, 0, give_image)->cb.image = done;
 }
 
 static void
@@ -252,7 +219,7 @@ engine_list(struct engine *e, const char *user_hash, void *ctx,
 {
 	(void)e;
 	(void)user_hash;
-	ask(OP_LIST, ctx, 0, give_list)->cb.list = done;
+	fake_ask(OP_LIST, ctx, 0, give_list)->cb.list = done;
 }
 
 static void
@@ -276,7 +243,7 @@ void
 engine_create(struct engine *e, const struct box_spec *spec, void *ctx, uint64_t tag,
 	      void (*done)(void *, uint64_t, const struct engine_result *, const char *))
 {
-	struct answer *a = ask(OP_CREATE, ctx, tag, give_create);
+	struct answer *a = fake_ask(OP_CREATE, ctx, tag, give_create);
 	struct fake_container *c;
 
 	(void)e;
@@ -305,8 +272,8 @@ void
 engine_check(struct engine *e, const char *id, const struct box_spec *spec, void *ctx, uint64_t tag,
 	     void (*done)(void *, uint64_t, const struct engine_result *, uint32_t))
 {
-	struct answer *a = ask(OP_CHECK, ctx, tag, give_check);
-	struct fake_container *c = by_id(id);
+	struct answer *a = fake_ask(OP_CHECK, ctx, tag, give_check);
+	struct fake_container *c = fake_by_id(id);
 
 	(void)e;
 	(void)spec;
@@ -323,42 +290,20 @@ give_done(struct answer *a)
 }
 
 static void
-guest_greets(struct attach *at)
-{
-	struct guest_g_hello h = {.version = GUEST_VERSION, .uid = fake.guest.uid};
-	struct guest_g_ready r;
-	struct fake_container *c = &fake.box[at->index];
-	uint64_t box = c->spec.label.box;
-	uint8_t payload[64];
-
-	if (!c->running || !at->open || at->said_hello || !fake.guest.hello)
-		return;
-	at->said_hello = true;
-	guest_put_g_hello(&h, payload);
-	fake_guest_frame(box, GUEST_g_hello, 0, 0, 0, payload, 16);
-	if (at->box_class == BOX_SHELL || !fake.guest.ready || fake_box(box)->attach != at)
-		return;
-	r.box_class =
-		fake.guest.ready_class == BOX_CLASSES ? at->box_class : fake.guest.ready_class;
-	guest_put_g_ready(&r, payload);
-	fake_guest_frame(box, GUEST_g_ready, 0, 0, 0, payload, 4);
-}
-
-static void
 give_start(struct answer *a)
 {
 	struct fake_container *c = &fake.box[a->index];
 
 	give_done(a);
 	if (!a->result.err && c->attach)
-		guest_greets(c->attach);
+		fake_guest_greets(c->attach);
 }
 
 void
 engine_start(struct engine *e, const char *id, void *ctx, uint64_t tag, engine_done done)
 {
-	struct answer *a = ask(OP_START, ctx, tag, give_start);
-	struct fake_container *c = by_id(id);
+	struct answer *a = fake_ask(OP_START, ctx, tag, give_start);
+	struct fake_container *c = fake_by_id(id);
 
 	(void)e;
 	a->cb.done = done;
@@ -371,8 +316,8 @@ void
 engine_update(struct engine *e, const char *id, uint64_t memory_bytes, uint32_t cpus_milli,
 	      void *ctx, uint64_t tag, engine_done done)
 {
-	struct answer *a = ask(OP_UPDATE, ctx, tag, give_done);
-	struct fake_container *c = by_id(id);
+	struct answer *a = fake_ask(OP_UPDATE, ctx, tag, give_done);
+	struct fake_container *c = fake_by_id(id);
 
 	(void)e;
 	a->cb.done = done;
@@ -401,8 +346,8 @@ give_end(struct answer *a)
 static void
 end_container(enum fake_op op, const char *id, void *ctx, uint64_t tag, engine_done done)
 {
-	struct answer *a = ask(op, ctx, tag, give_end);
-	struct fake_container *c = by_id(id);
+	struct answer *a = fake_ask(op, ctx, tag, give_end);
+	struct fake_container *c = fake_by_id(id);
 
 	a->cb.done = done;
 	a->pid = c != NULL;
@@ -455,162 +400,4 @@ void
 fake_gap(void)
 {
 	gap_fn(events_ctx);
-}
-
-/* ---- attach ---- */
-
-static void
-give_opened(struct answer *a)
-{
-	struct attach *at = fake.box[a->index].attach;
-
-	if (!at || at->tag != a->tag)
-		return; /* freed meanwhile */
-	at->open = a->result.err == 0;
-	at->handler.opened(at->ctx, at->tag, &a->result);
-}
-
-struct attach *
-engine_attach(struct engine *e, const char *id, const struct attach_handler *h, void *ctx,
-	      uint64_t tag)
-{
-	struct answer *a = ask(OP_ATTACH, ctx, tag, give_opened);
-	struct fake_container *c = by_id(id);
-	struct attach *at = xcalloc(1, sizeof(*at));
-
-	(void)e;
-	if (!c) {
-		fputs("attach to nothing\n", stderr);
-		abort();
-	}
-	*at = (struct attach){
-		.handler = *h, .ctx = ctx, .tag = tag, .index = (size_t)(c - fake.box)};
-	buf_init(&at->in, (size_t)4 << 20);
-	c->attach = at;
-	a->index = at->index;
-	return at;
-}
-
-void
-attach_free(struct attach *a)
-{
-	if (!a)
-		return;
-	if (fake.n_boxes > a->index && fake.box[a->index].attach == a)
-		fake.box[a->index].attach = NULL;
-	buf_done(&a->in);
-	free(a);
-}
-
-static void
-guest_runs(struct attach *at, uint32_t run)
-{
-	uint64_t box = fake.box[at->index].spec.label.box;
-
-	at->run = run;
-	if (fake.guest.out)
-		fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, run, ++at->seq, fake.guest.out,
-				 strlen(fake.guest.out));
-	if (fake.guest.exit && fake_box(box)->attach == at)
-		fake_guest_exit(box, &fake.guest.result);
-}
-
-static void
-guest_reads(struct attach *at, const struct guest_frame *f)
-{
-	struct guest_h_hello hello;
-	struct guest_h_ack ack;
-	uint64_t box = fake.box[at->index].spec.label.box;
-
-	fake.host_frames[f->row->type]++;
-	if (f->row->type == GUEST_h_hello && guest_get_h_hello(f->payload, f->len, &hello) == 0) {
-		at->box_class = hello.box_class;
-	} else if (f->row->type == GUEST_h_ping && fake.guest.pong && at->said_hello) {
-		fake_guest_frame(box, GUEST_g_pong, 0, 0, 0, NULL, 0);
-	} else if (f->row->type == GUEST_h_ack && guest_get_h_ack(f->payload, f->len, &ack) == 0) {
-		fake.last_ack = ack.seq;
-	} else if (f->row->type == GUEST_h_spec || f->row->type == GUEST_h_run) {
-		if (f->len <= sizeof(fake.spec)) {
-			memcpy(fake.spec, f->payload, f->len);
-			fake.spec_len = f->len;
-		}
-		if (f->row->type == GUEST_h_run)
-			guest_runs(at, f->run);
-	}
-}
-
-/* The guest answers from the loop, never from inside the write. */
-static void
-give_read(struct answer *a)
-{
-	struct attach *at = fake.box[a->index].attach;
-	struct guest_frame f;
-	size_t used;
-
-	while (at && at == fake.box[a->index].attach && buf_len(&at->in) &&
-	       guest_frame_parse(buf_data(&at->in), buf_len(&at->in), H2G, &f, &used) == 1) {
-		static uint8_t payload[GUEST_PAYLOAD_MAX];
-
-		if (f.len)
-			memcpy(payload, f.payload, f.len);
-		f.payload = payload;
-		buf_consume(&at->in, used);
-		guest_reads(at, &f);
-	}
-}
-
-int
-attach_send(struct attach *a, const void *p, size_t n)
-{
-	int r = buf_append(&a->in, p, n);
-
-	if (r < 0)
-		return -ENOBUFS;
-	ask(OP_ATTACH, NULL, a->tag, give_read)->index = a->index;
-	fake.calls[OP_ATTACH]--;
-	return 0;
-}
-
-void
-fake_guest_bytes(uint64_t box, int stream, const void *p, size_t n)
-{
-	struct attach *at = fake_box(box)->attach;
-
-	if (at)
-		at->handler.data(at->ctx, at->tag, stream, p, n);
-}
-
-void
-fake_guest_frame(uint64_t box, enum guest_type type, uint8_t stream, uint32_t run, uint64_t seq,
-		 const void *payload, size_t len)
-{
-	static uint8_t out[GUEST_FRAME_MAX];
-
-	fake_guest_bytes(box, 1, out, guest_frame_write(out, type, stream, run, seq, payload, len));
-}
-
-uint64_t
-fake_next_seq(uint64_t box)
-{
-	return ++fake_box(box)->attach->seq;
-}
-
-void
-fake_guest_exit(uint64_t box, const struct guest_g_exit *e)
-{
-	struct attach *at = fake_box(box)->attach;
-	uint8_t payload[104];
-
-	guest_put_g_exit(e, payload);
-	fake_guest_frame(box, GUEST_g_exit, 0, 1, ++at->seq, payload, sizeof(payload));
-}
-
-void
-fake_die(uint64_t box)
-{
-	struct fake_container *c = fake_box(box);
-
-	c->running = false;
-	if (c->attach && c->attach->open)
-		c->attach->handler.closed(c->attach->ctx, c->attach->tag, 0);
 }
