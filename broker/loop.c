@@ -51,6 +51,7 @@ ping_one(struct box *x)
 
 	if (!x->attach || x->state < BOX_ATTACHED || x->state >= BOX_ENDING)
 		return;
+	x->session.chatter = 0;
 	(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */
 	n = session_ack(&x->session, true, ack);
 	if (n)

@@ -18,6 +18,7 @@
 #define RUN_NUMBER 1u
 #define ACK_EVERY 65536u
 #define CREDIT_AHEAD_MAX ((uint64_t)4 * GUEST_WINDOW)
+#define CHATTER_MAX 65536u /* between two pings; an honest guest needs a hundredth */
 
 void
 session_init(struct session *s)
@@ -124,6 +125,17 @@ frame_allowed(struct session *s, const struct guest_frame *f)
 	return -EBADMSG; /* g_sync_ack: this broker sent no SYNC */
 }
 
+/* Counts what no credit bounds: padding, and frames that answer or grant. A guest could keep
+ * broker and frontend busy with them for ever. f is NULL for padding alone. */
+static int
+chatter_allowed(struct session *s, const struct guest_frame *f, size_t used)
+{
+	if (f && f->row->sequenced)
+		used -= GUEST_HEADER_LEN + f->len + GUEST_CRC_LEN; /* the padding before it */
+	s->chatter += used;
+	return s->chatter > CHATTER_MAX ? -EBADMSG : 0;
+}
+
 /* Whole frames at p; returns how many bytes were used. */
 static int
 feed_frames(struct session *s, const uint8_t *p, size_t n, size_t *ret_used, void *ctx,
@@ -136,7 +148,7 @@ feed_frames(struct session *s, const uint8_t *p, size_t n, size_t *ret_used, voi
 		size_t used = 0;
 		int r = guest_frame_parse(p + at, n - at, G2H, &f, &used);
 
-		if (r < 0)
+		if (r < 0 || chatter_allowed(s, r == 1 ? &f : NULL, used) < 0)
 			return -EBADMSG;
 		at += used;
 		if (r == 0)

@@ -212,6 +212,45 @@ test_garbage_and_damage(void **state)
 	session_done(&s);
 }
 
+/* What costs a guest no credit is bounded too: padding, answers, grants. */
+static void
+test_chatter_is_bounded(void **state)
+{
+	static const uint8_t padding[4096];
+	uint8_t credit[8];
+	struct guest_g_credit grant = {.limit = GUEST_WINDOW};
+	struct got g = {0};
+	struct session s;
+	size_t n;
+
+	(void)state;
+	guest_put_g_credit(&grant, credit);
+	for (int kind = 0; kind < 3; kind++) {
+		int r = 0;
+
+		start(&s, &g);
+		for (n = 0; r == 0 && n < 100000; n++) {
+			if (kind == 0)
+				r = session_feed(&s, padding, sizeof(padding), &g, sink);
+			else if (kind == 1)
+				r = feed(&s, &g, GUEST_g_pong, 0, 0, 0, NULL, 0);
+			else
+				r = feed(&s, &g, GUEST_g_credit, 0, 1, 0, credit, 8);
+		}
+		assert_int_equal(r, -EBADMSG);
+		assert_true(n > 10 && n < 4000);
+		session_done(&s);
+	}
+	start(&s, &g);
+	for (n = 1; n <= 10000; n++) { /* sequenced ones are bounded by what they are */
+		assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, n, "x", 1), 0);
+		if (n % 1000 == 0)
+			s.chatter = 0; /* as a ping does */
+		assert_int_equal(feed(&s, &g, GUEST_g_pong, 0, 0, 0, NULL, 0), 0);
+	}
+	session_done(&s);
+}
+
 static void
 test_acknowledgements(void **state)
 {
@@ -308,6 +347,7 @@ main(void)
 		cmocka_unit_test(test_a_guest_cannot_pass_its_credit),
 		cmocka_unit_test(test_bytes_may_come_cut_anywhere),
 		cmocka_unit_test(test_garbage_and_damage),
+		cmocka_unit_test(test_chatter_is_bounded),
 		cmocka_unit_test(test_acknowledgements),
 		cmocka_unit_test(test_frontend_frames),
 		cmocka_unit_test(test_end_frame),
