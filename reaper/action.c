@@ -20,7 +20,7 @@
 
 #define LATER_NS (300 * NS_PER_MS)  /* the broker reads a dead box's last output */
 #define UNSEEN_NS (200 * NS_PER_MS) /* order_kill gets this before the forced removal */
-#define UNSURE_NS (2 * NS_PER_S)    /* the engine finishes a create whose asker is gone */
+#define UNSURE_NS (2 * NS_PER_S)    /* the engine may still finish a create */
 #define AGAIN_NS (300 * NS_PER_MS)
 
 static void
@@ -259,11 +259,17 @@ note_cause(struct box *b, enum box_event event, enum end_cause cause)
 		b->rec.cause = CAUSE_BROKER_GONE;
 }
 
-/* Whether "there is no such container" may be true only for now. */
+/* "No such container" may be true only for now where nobody ever heard the answer to the create:
+ * its broker died, or the engine stood still. Then the word must hold for a while; a tree that ends
+ * leaves the rest to the next sweep. */
 static bool
-may_yet_appear(const struct box *b)
+may_yet_appear(const struct reaper *r, struct box *b)
 {
-	return b->rec.container[0] == '\0' && clock_boot_ns() < b->unsure_ns;
+	if (b->rec.container[0] != '\0' || r->stopping)
+		return false;
+	if (b->unsure_ns == 0)
+		b->unsure_ns = clock_boot_ns() + UNSURE_NS;
+	return clock_boot_ns() < b->unsure_ns;
 }
 
 void
@@ -271,9 +277,7 @@ action_step(struct reaper *r, struct box *b, enum box_event event, enum end_caus
 {
 	enum box_state before = (enum box_state)b->rec.state;
 
-	if (event == BOX_EV_BROKER_LOST)
-		b->unsure_ns = clock_boot_ns() + UNSURE_NS;
-	if (event == BOX_EV_GONE && before == BOX_REMOVING && may_yet_appear(b)) {
+	if (event == BOX_EV_GONE && before == BOX_REMOVING && may_yet_appear(r, b)) {
 		retry_after(b, AGAIN_NS);
 		return;
 	}

@@ -156,7 +156,7 @@ struct box {
 	bool own_kill;      /* the pidfd may be signalled */
 	bool confirmed;     /* the engine says removed while the process lived */
 	bool ordered;       /* an order_remove is with the present broker */
-	uint64_t unsure_ns; /* a dead broker's create may still succeed: until when */
+	uint64_t unsure_ns; /* no id, said to be gone, may yet appear: until when */
 	uint64_t claim_ns;  /* recovered, and no broker spoke for it yet: until when; 0 claimed */
 	uint64_t retry_ns, retry_step_ns;
 	uint64_t stuck_ns, stuck_step_ns, removing_ns; /* 0 while not REMOVING */
