@@ -242,10 +242,12 @@ class Kills(Case):
             with Tree(user=user, env={"BAILEY_POOL": "0"}) as tree:
                 tree.run("bash", "echo x")
                 for step in range(4):
-                    call = tree.start("execute_code", {"language": "bash", "code": "echo x"})
-                    time.sleep(0.006 * step)
+                    # several at once, so that the engine is slow
+                    calls = [tree.start("execute_code", {"language": "bash", "code": "echo x"}) for _ in range(6)]
+                    time.sleep(0.01 * step)
                     old = tree.kill("bailey-broker")
-                    self.assertIn(outcome(tree, call), ("ok", "lost"))
+                    for call in calls:
+                        self.assertIn(outcome(tree, call), ("ok", "lost"))
                     new_pid(tree, "bailey-broker", old)
                 self.none_left(tree.process.pid, 5, running=False)
 
