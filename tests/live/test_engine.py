@@ -160,7 +160,7 @@ class Engine(unittest.TestCase):
             "no tls there": (f"tls,engine.test,127.0.0.1,{plain.port}{mutual}", "TLS handshake"),
             "tls there": (f"tcp,engine.test,127.0.0.1,{tls.port}", "the engine at"),
             "no client certificate": (f"tls,engine.test,127.0.0.1,{tls.port}{pem('ca.pem')}",
-                                      "the engine at"),
+                                      "client certificate"),
             "nobody": ("tcp,engine.test,127.0.0.1,1", "Connection refused"),
         }
         for name, (address, words) in bad.items():
