@@ -369,7 +369,7 @@ http_easy_begin(struct easy *easy, CURLcode r)
 		h->raws++;
 	set_idle_limit(h);
 	if (h->count > EASY_MAX)
-		r = CURLE_OUT_OF_MEMORY;
+		r = HTTP_TOO_MANY;
 	if (r == CURLE_OK && curl_multi_add_handle(h->multi, easy->curl) != CURLM_OK)
 		r = CURLE_OUT_OF_MEMORY;
 	if (r == CURLE_OK)

@@ -9,6 +9,8 @@
 #include <curl/curl.h>
 #include <sys/queue.h>
 
+#define HTTP_TOO_MANY CURLE_AGAIN /* our own use of a code no transfer ends with */
+
 /* ---- http_setup.c ---- */
 struct http_target {
 	const struct engine_config *config;

@@ -195,6 +195,7 @@ http_explain(const struct http_target *to, CURL *curl, CURLcode code, char *out,
 		 "cannot be reached: bad client certificate or key"},
 		{CURLE_SSL_CACERT_BADFILE, -ENOTCONN, "cannot be reached: bad CA certificate"},
 		{CURLE_OUT_OF_MEMORY, -ENOMEM, "cannot be asked: out of memory"},
+		{HTTP_TOO_MANY, -EBUSY, "cannot be asked: too many requests are under way"},
 		{CURLE_NOT_BUILT_IN, -ENOTCONN, "cannot be reached: libcurl lacks a TLS feature"},
 	};
 	const char *where = to->where;
@@ -206,7 +207,7 @@ http_explain(const struct http_target *to, CURL *curl, CURLcode code, char *out,
 		const char *why = os > 0 ? strerrordesc_np((int)os) : NULL;
 
 		(void)snprintf(out, cap, "cannot connect to the engine at %.100s: %.60s", where,
-			       why != NULL ? why : "no connection");
+			       why != NULL ? why : "it accepts no connection");
 		return -ENOTCONN;
 	}
 	/* How TLS 1.3 ends where a client certificate is asked for. */

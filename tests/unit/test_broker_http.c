@@ -268,6 +268,21 @@ test_a_request_that_cannot_start(void **state)
 	assert_int_equal(t.answers, 1);
 }
 
+static void
+test_too_many(void **state)
+{
+	struct http_request req = request("GET", NULL);
+
+	(void)state;
+	for (int i = 0; i < 1024; i++)
+		(void)http_start(t.http, &req);
+	(void)http_start(t.http, &req);
+	t.free_all = true;
+	fake_loop_until(t.base, &t.done);
+	assert_int_equal(t.err, -EBUSY);
+	assert_int_equal(t.answers, 1);
+}
+
 /* ---- streams ---- */
 
 static void
@@ -390,6 +405,7 @@ main(void)
 		T(test_cancel_and_free),
 		T(test_free_inside_a_callback),
 		T(test_a_request_that_cannot_start),
+		T(test_too_many),
 		T(test_stream),
 		T(test_stream_without_headers),
 		T(test_stream_refused),
