@@ -13,6 +13,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import behaviours_node
 import behaviours_python
@@ -58,6 +59,13 @@ def outcome(run):
             "end": (run.exit["how"], run.exit["exit_code"], run.exit["signal"])}
 
 
+def both(case, language, code, options):
+    """The two outcomes; their containers are made side by side."""
+    with ThreadPoolExecutor(2) as pool:
+        ways = pool.submit(waiting, case, language, code, **options), pool.submit(plain, language, code, **options)
+        return [way.result() for way in ways]
+
+
 def options_of(row):
     return (row[0], row[1]) if isinstance(row, tuple) else (row, {})
 
@@ -72,7 +80,7 @@ class Behaviours(unittest.TestCase):
                 continue
             with self.subTest(language + ": " + name):
                 code, options = options_of(row)
-                self.assertEqual(waiting(self, language, code, **options), plain(language, code, **options))
+                self.assertEqual(*both(self, language, code, options))
 
     def test_python(self):
         self.compare("python", behaviours_python.CASES)
@@ -86,8 +94,7 @@ class Behaviours(unittest.TestCase):
             for name, row in table.items():
                 with self.subTest(language + ": " + name):
                     options = row[2] if len(row) > 2 else {}
-                    self.assertNotEqual(waiting(self, language, row[0], **options),
-                                        plain(language, row[0], **options))
+                    self.assertNotEqual(*both(self, language, row[0], options))
 
 
 if __name__ == "__main__":
