@@ -9,8 +9,9 @@
  * A pool sleeps (target 0) until the first listing or call, and again after five
  * minutes without use. A miss raises its target by one, a minute without a miss
  * lowers it to the profile's figure. All pools together hold at most POOL_CAP
- * boxes. Refilling is one at a time, never while a caller waits for a container of
- * its own, and beside running calls only when the pool has nothing ready: a
+ * boxes; a pool that is used and has none gets the place of a box beyond another's
+ * figure, else of the pool used longest ago. Refilling is one at a time, never while a caller waits
+ * for a container of its own, and beside running calls only when the pool has nothing ready: a
  * container start beside a warm call costs that call more than it gains.
  */
 #include <string.h>
@@ -255,6 +256,55 @@ neediest(struct broker *b, size_t *ret_profile, enum box_class *ret_class, uint3
 	return best;
 }
 
+/* The pool used longest ago of those with a box ready; with a surplus if only those count. */
+static struct pool *
+longest_unused(struct broker *b, bool surplus)
+{
+	struct pool *oldest = NULL;
+
+	for (size_t i = 0; i < profile_count() && i < PROFILES_MAX; i++) {
+		for (size_t c = 0; c < BOX_CLASSES; c++) {
+			struct pool *p = &b->pools[i][c];
+			uint32_t least =
+				surplus ? base_target(profile_at(i), (enum box_class)c) : 0;
+
+			if (p->n_ready > least && (!oldest || p->used_ms < oldest->used_ms))
+				oldest = p;
+		}
+	}
+	return oldest;
+}
+
+/* Ends the waiting box whose pool was used longest ago. */
+bool
+pool_evict(struct broker *b)
+{
+	struct pool *oldest = longest_unused(b, false);
+
+	if (!oldest)
+		return false;
+	box_end(TAILQ_FIRST(&oldest->ready), CAUSE_UNUSED);
+	return true;
+}
+
+/* All places are taken and this pool, in use, has none of them: demand for one class must not
+ * keep another always cold. */
+static bool
+make_room(struct broker *b, const struct pool *needy)
+{
+	struct pool *p;
+
+	if (needy->n_ready || needy->n_starting)
+		return false;
+	p = longest_unused(b, true);
+	if (!p)
+		p = longest_unused(b, false);
+	if (!p || p->used_ms > needy->used_ms)
+		return false;
+	box_end(TAILQ_FIRST(&p->ready), CAUSE_UNUSED);
+	return true;
+}
+
 void
 pool_refill(struct broker *b)
 {
@@ -270,8 +320,8 @@ pool_refill(struct broker *b)
 	    clock_now_ms() < b->refill_after_ms)
 		return;
 	pool = neediest(b, &i, &c, &total, &starting);
-	if (!pool || starting || total >= POOL_CAP || (b->in_flight && pool->n_ready) ||
-	    b->starting || b->queued)
+	if (!pool || starting || (b->in_flight && pool->n_ready) || b->starting || b->queued ||
+	    (total >= POOL_CAP && !make_room(b, pool)))
 		return;
 	profile = profile_at(i);
 	policy_defaults(&b->settings, profile, &limits);
@@ -329,23 +379,6 @@ pool_tick(struct broker *b, uint64_t now_ms)
 		if (x->pooled == POOL_STARTING && now_ms - x->born_ms >= START_WAIT_MS)
 			box_end(x, CAUSE_START);
 	}
-}
-
-/* Ends the waiting box whose pool was used longest ago. */
-bool
-pool_evict(struct broker *b)
-{
-	struct pool *oldest = NULL;
-
-	for (size_t i = 0; i < PROFILES_MAX; i++)
-		for (size_t c = 0; c < BOX_CLASSES; c++)
-			if (b->pools[i][c].n_ready &&
-			    (!oldest || b->pools[i][c].used_ms < oldest->used_ms))
-				oldest = &b->pools[i][c];
-	if (!oldest)
-		return false;
-	box_end(TAILQ_FIRST(&oldest->ready), CAUSE_UNUSED);
-	return true;
 }
 
 void

@@ -229,6 +229,53 @@ test_misses_raise_and_calm_lowers_the_target(void **state)
 	assert_true(pool(BOX_PYTHON)->n_ready <= 2);
 }
 
+/* Demand for python took the last place; node is used now. */
+static void
+test_a_full_house_makes_room(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	pool_used(&w->b, profile_find("", 0), BOX_PYTHON, true);
+	world_later(1000);
+	wait_warm(BOX_PYTHON, 3);
+	world_later(1000);
+	assert_true(ended(c, submit(c, BOX_NODE)));
+	wait_warm(BOX_NODE, 1);
+	world_later(1000);
+	assert_int_equal(pool(BOX_NODE)->n_ready, 1);
+	assert_int_equal(pool(BOX_PYTHON)->n_ready, 2);
+	assert_int_equal(pool(BOX_SHELL)->n_ready, 1);
+}
+
+/* No pool is over its figure: the one used longest ago gives a box, and does not take it back. */
+static void
+test_a_full_house_gives_up_what_is_used_least(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	struct ipc_call_submit m = {.box_class = BOX_SHELL, .profile = {"build", 5}};
+
+	(void)state;
+	assert_true(ended(c, submit(c, BOX_NODE)));
+	wait_warm(BOX_NODE, 1);
+	world_later(1000);
+	pool_used(&w->b, profile_find("", 0), BOX_PYTHON, false);
+	pool_used(&w->b, profile_find("", 0), BOX_SHELL, false);
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	world_later(1000);
+	assert_true(ended(c, submit_with(c, m)));
+	for (int i = 0; i < 10; i++)
+		world_later(500);
+	assert_int_equal(pool_of(&w->b, profile_find("build", 5), BOX_SHELL)->n_ready, 1);
+	assert_int_equal(pool(BOX_NODE)->n_ready, 0);
+	assert_int_equal(pool(BOX_PYTHON)->n_ready + pool(BOX_SHELL)->n_ready, 3);
+	assert_int_equal(fake.calls[OP_CREATE], 1 + 1 + 3 + 1 + 1);
+}
+
 static void
 test_switched_off(void **state)
 {
@@ -359,6 +406,8 @@ main(void)
 		T(test_a_refill_that_never_comes_is_given_up),
 		T(test_a_waiting_caller_adopts_what_is_starting),
 		T(test_misses_raise_and_calm_lowers_the_target),
+		T(test_a_full_house_makes_room),
+		T(test_a_full_house_gives_up_what_is_used_least),
 		T(test_switched_off),
 		T(test_never_handed_out_twice),
 #undef T
