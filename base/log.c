@@ -4,12 +4,13 @@
  * Input: format strings of our own; peer text only through log_escape.
  * Owns: the process name, its pid and the level.
  *
- * vsnprintf and one write(2) per line: stdio streams and dprintf ask for
- * fstat and lseek, which the filters do not have.
+ * vsnprintf and send(2) or write(2), one a line: stdio streams and dprintf ask
+ * for fstat and lseek, which the filters do not have.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -41,6 +42,23 @@ log_init(const char *process_name, enum log_level max_level)
 	log_state.max_level = max_level;
 }
 
+/* A log that cannot be written has nobody left to be told, and one whose reader does not read
+ * must hold nobody: such a line is lost. A socket is asked not to wait; a pipe has its own flag
+ * (the supervisor's spawn_unblock_log). */
+static void
+log_write(const char *line, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = send(FD_LOG, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n == -1 && errno == EINTR);
+	if (n != -1 || errno != ENOTSOCK)
+		return;
+	while (write(FD_LOG, line, len) == -1 && errno == EINTR)
+		continue;
+}
+
 static void
 log_line(enum log_level level, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 
@@ -64,9 +82,7 @@ log_line(enum log_level level, const char *fmt, va_list args)
 		return;
 	len += text > LOG_TEXT_MAX ? LOG_TEXT_MAX : (size_t)text;
 	line[len++] = '\n';
-	/* A log that cannot be written has nobody left to be told. */
-	while (write(FD_LOG, line, len) == -1 && errno == EINTR)
-		continue;
+	log_write(line, len);
 }
 
 void

@@ -116,5 +116,6 @@ main(int argc, char **argv)
 	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_WARNING);
 	if (spawn_reserve_fds() < 0)
 		fatal("descriptors");
+	spawn_unblock_log();
 	return run_private(a.debug);
 }

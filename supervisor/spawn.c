@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -60,6 +61,22 @@ spawn_reserve_fds(void)
 		if (fd == FD_STATE)
 			return 0;
 	}
+}
+
+/* The log's reader is the client, and one that does not read must not hold any of us. The pipe
+ * or terminal is opened anew, so that the flag is ours and not the client's; a log that cannot
+ * be opened so (another user's) stays as it is. */
+void
+spawn_unblock_log(void)
+{
+	struct stat st;
+
+	if (fstat(FD_LOG, &st) == -1 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode)))
+		return;
+	cleanup_close int fd =
+		open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd != -1)
+		(void)dup3(fd, FD_LOG, 0); /* else the old one is still there */
 }
 
 /* Only system calls from here on; a failure is told on the log and by the exit code. */

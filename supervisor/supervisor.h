@@ -89,6 +89,7 @@ struct spawn_plan {
 	enum child_id child;
 };
 int spawn_reserve_fds(void); /* keeps 3..5 out of use in this process; first call of main */
+void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
 int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
 
 /* ---- settings.c: what children are told at start ---- */

@@ -6,6 +6,8 @@
  */
 #include "test.h"
 
+#include <sys/socket.h>
+
 #include "base.h"
 
 static uint64_t now_ms = 1000;
@@ -121,6 +123,25 @@ test_log_keeps_errno(void **state)
 	assert_int_equal(r, EDOM);
 }
 
+/* A reader that does not read: lines are lost, nobody waits. */
+static void
+test_log_to_a_full_socket_does_not_wait(void **state)
+{
+	int saved = fcntl(FD_LOG, F_DUPFD_CLOEXEC, 10);
+	int fds[2];
+
+	(void)state;
+	assert_true(saved >= 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(dup2(fds[1], FD_LOG), FD_LOG);
+	for (int i = 0; i < 20000; i++)
+		log_error("line %d of far more than a socket holds, and nobody reads", i);
+	assert_int_equal(dup2(saved, FD_LOG), FD_LOG);
+	assert_int_equal(close(saved), 0);
+	assert_int_equal(close(fds[0]), 0);
+	assert_int_equal(close(fds[1]), 0);
+}
+
 static void
 test_log_escape(void **state)
 {
@@ -205,6 +226,7 @@ main(void)
 		cmocka_unit_test(test_log_cuts_at_1000_bytes),
 		cmocka_unit_test(test_log_error_text),
 		cmocka_unit_test(test_log_keeps_errno),
+		cmocka_unit_test(test_log_to_a_full_socket_does_not_wait),
 		cmocka_unit_test(test_log_escape),
 		cmocka_unit_test(test_log_allowed_by_window),
 		cmocka_unit_test(test_fatal_exits_70),

@@ -169,10 +169,34 @@ test_program_that_cannot_run(void **state)
 	assert_int_equal(close(exe), 0);
 }
 
+static void
+test_unblock_log_leaves_the_clients_flags(void **state)
+{
+	int saved = fcntl(FD_LOG, F_DUPFD_CLOEXEC, 10);
+	int fds[2], ours, theirs;
+
+	(void)state;
+	assert_true(saved >= 0);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	assert_int_equal(dup2(fds[1], FD_LOG), FD_LOG);
+	spawn_unblock_log();
+	ours = fcntl(FD_LOG, F_GETFL);
+	theirs = fcntl(fds[1], F_GETFL);
+	for (int i = 0; i < 2000; i++) /* far more than a pipe holds */
+		log_error("nobody reads this line, and nobody waits for that either %d", i);
+	assert_int_equal(dup2(saved, FD_LOG), FD_LOG);
+	assert_int_equal(close(saved), 0);
+	assert_int_equal(close(fds[0]), 0);
+	assert_int_equal(close(fds[1]), 0);
+	assert_true((ours & O_NONBLOCK) != 0);
+	assert_true((theirs & O_NONBLOCK) == 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unblock_log_leaves_the_clients_flags),
 		cmocka_unit_test(test_reserved_descriptors),
 		cmocka_unit_test_setup(test_name_and_environment, hold_low_fds),
 		cmocka_unit_test(test_stdio),
