@@ -46,9 +46,8 @@ struct attach {
 	uint8_t *stage;   /* TLS: bytes that must be offered again unchanged */
 	size_t stage_off, stage_len;
 	struct stdcopy demux;
-	int closing;  /* error for closed(), told from the loop */
 	bool refused; /* the id cannot be one */
-	bool close_due;
+	bool mute;    /* sending failed; what the box said before is still read to its end */
 };
 
 static uint8_t read_buffer[READ_SIZE]; /* one loop, one reader at a time */
@@ -201,19 +200,6 @@ end(struct attach *a, int err)
 	a->handler->closed(a->ctx, a->tag, err);
 }
 
-/* From a sender: told later. */
-static void
-end_later(struct attach *a, int err)
-{
-	static const struct timeval now = {0, 0};
-
-	drop_connection(a);
-	a->closing = err;
-	a->close_due = true;
-	if (evtimer_add(a->timer, &now) == -1)
-		fatal("cannot set a timer");
-}
-
 static void
 fail_open(struct attach *a, int err, int status, const char *message)
 {
@@ -231,10 +217,7 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (a->close_due) {
-		a->close_due = false;
-		a->handler->closed(a->ctx, a->tag, a->closing);
-	} else if (a->refused) {
+	if (a->refused) {
 		fail_open(a, -EINVAL, 0, "not a container id");
 	} else if (a->state == CONNECTING || a->state == ASKED) {
 		fail_open(a, -ETIMEDOUT, 0, "the engine did not open the attach in time");
@@ -276,8 +259,16 @@ piece_sent(struct attach *a, size_t n)
 	a->stage_len -= n;
 }
 
-/* Sends what can be sent; -EPIPE when the connection is gone. */
-static int
+static void
+go_mute(struct attach *a)
+{
+	a->mute = true;
+	buf_done(&a->queue);
+	a->stage_len = 0;
+	(void)event_del(a->writable);
+}
+
+static void
 send_queued(struct attach *a)
 {
 	for (;;) {
@@ -287,13 +278,15 @@ send_queued(struct attach *a)
 
 		if (n == 0) {
 			(void)event_del(a->writable);
-			return 0;
+			return;
 		}
 		r = http_raw_send(a->raw, p, n);
-		if (r == -EAGAIN)
-			return event_add(a->writable, NULL) == -1 ? -ENOMEM : 0;
-		if (r < 0)
-			return (int)r;
+		if (r == -EAGAIN && event_add(a->writable, NULL) == 0)
+			return;
+		if (r < 0) {
+			go_mute(a);
+			return;
+		}
 		piece_sent(a, (size_t)r);
 	}
 }
@@ -305,7 +298,7 @@ attach_send(struct attach *a, const void *p, size_t n)
 	bool idle = buf_len(&a->queue) == 0 && a->stage_len == 0;
 	int r;
 
-	if (a->state == DEAD)
+	if (a->state == DEAD || a->mute)
 		return -EPIPE;
 	if (n > QUEUE_MAX - buf_len(&a->queue))
 		return -ENOBUFS; /* before a part of it is sent */
@@ -315,7 +308,7 @@ attach_send(struct attach *a, const void *p, size_t n)
 		if (sent == (ssize_t)n)
 			return 0;
 		if (sent < 0 && sent != -EAGAIN) {
-			end_later(a, -EPIPE);
+			go_mute(a);
 			return -EPIPE;
 		}
 		if (sent > 0) {
@@ -326,40 +319,36 @@ attach_send(struct attach *a, const void *p, size_t n)
 	r = buf_append(&a->queue, from, n);
 	if (r < 0)
 		return r == -ENOSPC ? -ENOBUFS : r;
-	if (a->state != OPEN)
-		return 0;
-	r = send_queued(a);
-	if (r < 0)
-		end_later(a, r);
-	return r;
+	if (a->state == OPEN)
+		send_queued(a);
+	return a->mute ? -EPIPE : 0;
 }
 
 static void
 on_writable(evutil_socket_t fd, short what, void *arg)
 {
 	struct attach *a = arg;
-	int r = 0;
+	ssize_t sent;
 
 	(void)fd;
 	(void)what;
 	if (a->state == OPEN) {
-		r = send_queued(a);
-	} else { /* CONNECTING: the request itself; small, so it goes in one piece or next time */
-		ssize_t sent = http_raw_send(a->raw, buf_data(&a->head), buf_len(&a->head));
-
-		if (sent > 0)
-			buf_consume(&a->head, (size_t)sent);
-		if (buf_len(&a->head) == 0) {
-			(void)event_del(a->writable);
-			buf_clear(&a->head);
-			a->state = ASKED;
-		}
-		r = sent < 0 && sent != -EAGAIN ? (int)sent : 0;
+		send_queued(a);
+		return;
 	}
-	if (r < 0 && a->state == OPEN)
-		end(a, r);
-	else if (r < 0)
+	/* CONNECTING: the request itself; small, so it goes in one piece or next time */
+	sent = http_raw_send(a->raw, buf_data(&a->head), buf_len(&a->head));
+	if (sent < 0 && sent != -EAGAIN) {
 		fail_open(a, -ECONNRESET, 0, "the engine broke the connection before the attach");
+		return;
+	}
+	if (sent > 0)
+		buf_consume(&a->head, (size_t)sent);
+	if (buf_len(&a->head) == 0) {
+		(void)event_del(a->writable);
+		buf_clear(&a->head);
+		a->state = ASKED;
+	}
 }
 
 /* ---- receiving ---- */
@@ -425,10 +414,8 @@ take_head(struct attach *a, const uint8_t *p, size_t n)
 	a->handler->opened(a->ctx, a->tag, &ok);
 	if (!still_open(a))
 		return false;
-	if (send_queued(a) < 0) {
-		end(a, -EPIPE);
-		return false;
-	}
+	if (!a->mute)
+		send_queued(a);
 
 	/* What followed the header belongs to the container; the head buffer is done with. */
 	struct buf early = a->head;
@@ -544,5 +531,4 @@ attach_engine_gone(struct attach *a)
 	drop_connection(a);
 	unlink_attach(a);
 	(void)evtimer_del(a->timer);
-	a->close_due = false;
 }

@@ -1,6 +1,6 @@
 /*
  * broker/http.c - HTTP/1.1 to the engine: libcurl's multi interface in the
- * libevent loop, over a unix socket, TCP or TLS. The only user of libcurl.
+ * libevent loop, over a unix socket, TCP or TLS. libcurl is known to http*.c only.
  *
  * Runs in: bailey-broker.
  * Input: untrusted; whatever the engine answers.
@@ -14,13 +14,11 @@
  */
 #include "http_parts.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <time.h>
 
 #define HEADERS_MAX 16384u

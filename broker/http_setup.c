@@ -1,6 +1,6 @@
 /*
  * broker/http_setup.c - how a curl handle is set up for the engine, and how its
- * failure is told. With http.c the only user of libcurl.
+ * failure is told.
  *
  * Runs in: bailey-broker.
  * Input: trusted; the supervisor's engine settings.

@@ -349,6 +349,24 @@ test_engine_freed_first(void **state)
 }
 
 static void
+test_last_words_survive_a_failed_send(void **state)
+{
+	(void)state;
+	open_with(UPGRADED, 0, false);
+	t.happened = false;
+	assert_int_equal(send(t.server.conns[0].fd, "\1\0\0\0\0\0\0\4exit", 12, MSG_NOSIGNAL), 12);
+	fake_conn_close(&t.server.conns[0]);
+	assert_int_equal(attach_send(t.attach, "ping", 4), -EPIPE);
+	assert_int_equal(attach_send(t.attach, "ping", 4), -EPIPE);
+	assert_int_equal(t.closed, 0);
+	while (t.closed == 0) {
+		t.happened = false;
+		fake_loop_until(t.base, &t.happened);
+	}
+	assert_string_equal(t.out, "exit");
+}
+
+static void
 test_a_flood_is_read_to_its_end(void **state)
 {
 	static uint8_t frame[8 + 65536] = {1, 0, 0, 0, 0, 1, 0, 0};
@@ -388,6 +406,7 @@ main(void)
 		T(test_nothing_but_the_end),
 		T(test_free_in_each_callback),
 		T(test_engine_freed_first),
+		T(test_last_words_survive_a_failed_send),
 		T(test_a_flood_is_read_to_its_end),
 	};
 
