@@ -16,7 +16,6 @@ struct session {
 	uint64_t tail[3];
 	uint32_t spec_bytes, unacked, stderr_bytes;
 	size_t chatter; /* bytes without credit since the last ping */
-	size_t chatter; /* bytes without credit since the last ping */
 	bool hello, ready, running, stdin_closed, exited;
 };
 void session_init(struct session *s);
