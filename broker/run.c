@@ -308,7 +308,7 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 {
 	static uint8_t out[GUEST_FRAME_MAX]; /* one thread, used within the call */
 	struct box *x = r->box;
-	int n;
+	int n, sent;
 
 	if (r->phase == PHASE_ACCOUNT)
 		return 0; /* the run is over; the frontend does not know yet */
@@ -319,10 +319,11 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 		return n;
 	if (r->phase == PHASE_GRANTED && x->session.running)
 		r->run_us = clock_now_us(); /* before the write: it may cost us the processor */
-	if (!x->attach || attach_send(x->attach, out, (size_t)n) < 0) {
-		box_end(x, CAUSE_DIED); /* the engine takes nothing more */
-		return 0;
-	}
+	sent = x->attach ? attach_send(x->attach, out, (size_t)n) : -EPIPE;
+	if (sent == -ENOBUFS)
+		box_end(x, CAUSE_DIED); /* the engine reads no more */
+	if (sent < 0)
+		return 0; /* its stream may still hold the end of the run, and then closes */
 	if (r->phase == PHASE_GRANTED && x->session.running) {
 		set_phase(r, PHASE_ACTIVE);
 		x->deadline_ns = clock_boot_ns() +

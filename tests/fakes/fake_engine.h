@@ -62,6 +62,7 @@ struct fake_engine {
 	uint8_t spec[4096];
 	size_t spec_len;
 	uint64_t last_ack;
+	int send_err; /* what attach_send answers */
 };
 extern struct fake_engine fake;
 

@@ -135,8 +135,11 @@ give_read(struct answer *a)
 int
 attach_send(struct attach *a, const void *p, size_t n)
 {
-	int r = buf_append(&a->in, p, n);
+	int r;
 
+	if (fake.send_err)
+		return fake.send_err;
+	r = buf_append(&a->in, p, n);
 	if (r < 0)
 		return -ENOBUFS;
 	fake_ask(OP_ATTACH, NULL, a->tag, give_read)->index = a->index;

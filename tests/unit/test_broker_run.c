@@ -444,6 +444,48 @@ test_bad_frame_costs_the_box(void **state)
 			 w->b.pools[0][BOX_SHELL].n_ready + w->b.pools[0][BOX_PYTHON].n_ready);
 }
 
+/* A write that fails is no end by itself: what the guest said before still counts. */
+static void
+test_writes_that_fail(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call, box;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	box = run_of(c, call)->box->id;
+	fake.send_err = -EPIPE;
+	send_frame(c, call, GUEST_h_stdin, 0, "x", 1);
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
+	fake_guest_exit(box, &fake.guest.result);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	fake.send_err = 0;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	fake.send_err = -ENOBUFS;
+	send_frame(c, call, GUEST_h_stdin, 0, "x", 1);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
+	fake.send_err = 0;
+	c->auto_run = false;
+	call = submit(c, BOX_SHELL); /* the RUN frame itself */
+	assert_true(granted(c, call));
+	fake.send_err = -EPIPE;
+	send_frame(c, call, GUEST_h_run, 0, "x", 1);
+	world_settle();
+	fake.send_err = 0;
+	fake_die(run_of(c, call)->box->id);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
+}
+
 static void
 test_memory_widened_before_the_grant(void **state)
 {
@@ -558,6 +600,7 @@ main(void)
 		T(test_death_without_exit),
 		T(test_exit_after_destroy_still_counts),
 		T(test_bad_frame_costs_the_box),
+		T(test_writes_that_fail),
 		T(test_memory_widened_before_the_grant),
 		T(test_processor_narrowed_beside_the_grant),
 		T(test_start_timeout_and_grant_never_used),
