@@ -211,8 +211,8 @@ http_explain(const struct http_target *to, CURL *curl, CURLcode code, char *out,
 		return -ENOTCONN;
 	}
 	/* How TLS 1.3 ends where a client certificate is asked for. */
-	if (code == CURLE_RECV_ERROR && to->config->kind == ENGINE_TLS &&
-	    buf_len(&to->config->pem[PEM_CERT]) == 0) {
+	if ((code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR) &&
+	    to->config->kind == ENGINE_TLS && buf_len(&to->config->pem[PEM_CERT]) == 0) {
 		(void)snprintf(out, cap,
 			       "the engine at %.100s may want a client certificate: "
 			       "it closed the connection",

@@ -119,7 +119,10 @@ class Engine(unittest.TestCase):
 
     def life(self, address):
         lines = self.drive(*LIFE, address=address)
-        self.assertEqual([line[1] for line in lines], [0] * len(lines), lines)
+        # However the connection ends, and whether the engine has done removing by now.
+        may = {"closed": (0, -32), "remove": (0, -17)}
+        for line in lines:
+            self.assertIn(line[1], may.get(line[0], (0,)), lines)
         self.assertRegex(lines[0][3], r"api=1\.4[0-5] cgroup=[12] ")
         self.assertEqual(lines[3][3], "pid=0")
         self.assertRegex([line for line in lines if line[0] == "check"][1][3], r"^pid=[1-9]")
