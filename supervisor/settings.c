@@ -173,7 +173,7 @@ settings_send(struct link *l, enum child_id child, const struct options *o, cons
 			.image = IPC_STR(o->image), .max_cpus_milli = o->max_cpus_milli,
 			.max_memory_bytes = o->max_memory_bytes, .timeout_ms = o->timeout_ms,
 			.host_cpus = f->host_cpus, .host_memory_bytes = f->host_memory_bytes,
-			.cgroup_parent = IPC_STR(""), .flags = f->flags));
+			.cgroup_parent = IPC_STR(f->cgroup_parent), .flags = f->flags));
 	if (r == 0 && child == CHILD_BROKER)
 		r = send_engine(l, t);
 	return r < 0 ? r : link_send(l, IPC_ROW(configured));

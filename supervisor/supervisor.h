@@ -100,11 +100,20 @@ struct facts {
 	uint32_t host_cpus;
 	uint64_t host_memory_bytes;
 	uint32_t flags; /* enum settings_flag */
+	char cgroup_parent[65]; /* "": none */
 };
 int settings_gather(struct facts *ret, const struct options *o, char *error, size_t cap);
 /* settings, for the broker engine and engine_pem, then configured. */
 int settings_send(struct link *l, enum child_id child, const struct options *o,
 		  const struct facts *f, const struct engine_target *t);
+
+/* ---- total.c: the common cap of all sandboxes ---- */
+#define TOTAL_CGROUP "/bailey" /* what the engine is told as parent (cgroupfs driver) */
+/* True when this process is in the host's own cgroup namespace. */
+bool total_sees_host(void);
+/* Makes the cgroup below root (/sys/fs/cgroup; v1 or v2) with a memory limit of bytes. ret: the
+ * parent's name. -errno where there is none: no rights, not mounted, another manager's. */
+int total_open(const char *root, uint64_t bytes, char *ret, size_t cap);
 
 /* ---- children.c: state x event ---- */
 enum child_state {
