@@ -26,6 +26,7 @@ enum rule {
 	PROFILE, /* the AppArmor profile in force: spec's, where it names one */
 	PROGRAM, /* the one program of every box */
 	PINNED,  /* the image's id, where spec names the image by id */
+	ALONE,   /* in no network but "none", no port, no address */
 };
 enum part { TOP, CONFIG, HOST };
 
@@ -45,6 +46,7 @@ static const struct row {
 	TOP_ROW(AppArmorProfile, PROFILE),
 	TOP_ROW(Mounts, BINDS),
 	TOP_ROW(ExecIDs, EMPTY),
+	TOP_ROW(NetworkSettings, ALONE),
 
 	CONFIG_ROW(Image, SAME),
 	CONFIG_ROW(Hostname, SAME),
@@ -251,6 +253,28 @@ binds(const cJSON *asked, const cJSON *got)
 	return n == cJSON_GetArraySize(asked);
 }
 
+/* What is in force, beside what was asked for: somebody may have connected it. */
+static bool
+alone(const cJSON *got)
+{
+	static const char *const none[] = {"Ports", "IPAddress", "GlobalIPv6Address"};
+	const cJSON *networks = get(got, "Networks");
+
+	if (!is_empty(got) && !cJSON_IsObject(got))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		if (!is_empty(get(got, none[i])))
+			return false;
+	}
+	if (!is_empty(networks) && !cJSON_IsObject(networks))
+		return false;
+	for (const cJSON *n = networks != NULL ? networks->child : NULL; n != NULL; n = n->next) {
+		if (strcmp(n->string, "none") != 0)
+			return false;
+	}
+	return true;
+}
+
 static bool
 equals(const cJSON *got, const char *text)
 {
@@ -278,6 +302,8 @@ row_holds(const struct row *row, const cJSON *body, const cJSON *want, const cJS
 		return binds(get(get(body, "HostConfig"), "Mounts"), got);
 	case PROFILE:
 		return spec->apparmor == NULL || equals(got, spec->apparmor);
+	case ALONE:
+		return alone(got);
 	case PROGRAM:
 		return equals(got, cJSON_GetStringValue(get(body, "Entrypoint")->child));
 	case PINNED:

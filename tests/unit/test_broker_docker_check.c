@@ -23,6 +23,9 @@ good_reply(const struct box_spec *spec, const struct engine_info *info)
 		cJSON_AddFalseToObject(o, "RW");
 		cJSON_AddItemToArray(mounts, o);
 	}
+	cJSON_AddItemToObject(reply, "NetworkSettings",
+			      cJSON_Parse("{\"Networks\":{\"none\":{\"IPAddress\":\"\"}},"
+					  "\"Ports\":{},\"IPAddress\":\"\"}"));
 	cJSON_AddStringToObject(reply, "Path", "/.bailey/init");
 	cJSON_AddArrayToObject(reply, "Args");
 	cJSON_AddStringToObject(reply, "Image", spec->image);
@@ -131,9 +134,10 @@ test_every_row_refuses_a_surprise(void **state)
 		cJSON *reply = good_reply(&fake_box_spec, &fake_engine_info), *o = reply;
 		char part[16];
 
-		if (strcmp(name, "AppArmorProfile") == 0) {
+		/* any, where the spec names none; test_lists knows what networks must not be */
+		if (strcmp(name, "AppArmorProfile") == 0 || strcmp(name, "NetworkSettings") == 0) {
 			cJSON_Delete(reply);
-			continue; /* any, where the spec names none */
+			continue;
 		}
 		if (dot != NULL) {
 			assert_int_equal(str_copy(part, sizeof(part), name, (size_t)(dot - name)),
@@ -167,6 +171,11 @@ test_lists(void **state)
 		 "\"bind\","
 		 "\"RW\":false},{\"Type\":\"bind\",\"RW\":false},{\"Type\":\"bind\",\"RW\":false},"
 		 "{\"Type\":\"bind\",\"RW\":false}]"},
+		{"NetworkSettings", "{\"Networks\":{\"none\":{},\"bridge\":{}}}"},
+		{"NetworkSettings", "{\"Networks\":[\"none\"]}"},
+		{"NetworkSettings", "{\"Ports\":{\"80/tcp\":[]}}"},
+		{"NetworkSettings", "{\"IPAddress\":\"172.17.0.2\"}"},
+		{"NetworkSettings", "[1]"},
 		{"HostConfig.Ulimits", "[{\"Name\":\"nofile\",\"Soft\":1024,\"Hard\":2048}]"},
 		{"HostConfig.RestartPolicy", "{\"Name\":\"no\",\"MaximumRetryCount\":3}"},
 		{"HostConfig.LogConfig", "{\"Type\":\"none\",\"Config\":{\"x\":\"y\"}}"},
