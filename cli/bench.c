@@ -135,7 +135,7 @@ checked_call(struct mcp_client *tree, const struct bench_snippet *s, bool progre
 		r = -EAGAIN;
 	}
 	if (ret_run_ms != NULL)
-		*ret_run_ms = mcp_result_num(result, "duration_ms", NAN);
+		*ret_run_ms = mcp_result_num(result, "duration_ms", (double)NAN);
 	cJSON_Delete(result);
 	return r;
 }
@@ -144,7 +144,7 @@ static int
 warm_step(struct bench *b, enum bench_lang lang, size_t i)
 {
 	struct mcp_timing t = {0};
-	double run_ms = NAN, host_exit = 0, host_first = 0, ms = 0;
+	double run_ms = (double)NAN, host_exit = 0, host_first = 0, ms = 0;
 
 	int r = wait_quiet(b, classes[lang]);
 	if (r == 0)
@@ -373,7 +373,7 @@ tree_pss(pid_t supervisor)
 	(void)snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)supervisor,
 		       (int)supervisor);
 	if (sum == 0 || fd_read_file(AT_FDCWD, path, text, sizeof(text), &len) < 0)
-		return NAN;
+		return (double)NAN;
 	for (char *word = text; *word != '\0';) {
 		char *end = word + strcspn(word, " ");
 		uint64_t pid = 0;

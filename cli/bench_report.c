@@ -41,7 +41,7 @@ double
 series_p(struct series *s, double percent)
 {
 	if (s->n == 0)
-		return NAN;
+		return (double)NAN;
 	if (!s->sorted) {
 		qsort(s->v, s->n, sizeof(*s->v), compare);
 		s->sorted = true;
