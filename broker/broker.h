@@ -251,7 +251,7 @@ struct broker {
 	struct link_config supervisor_config, reaper_config;
 	struct settings settings;
 	struct engine_config engine_config;
-	bool have_settings, have_engine, stopping, own_kill;
+	bool have_settings, have_engine, stopping, no_update, own_kill;
 	int passed_fd;
 	uint64_t stop_at_ms;
 	struct idmap *boxes, *runs;

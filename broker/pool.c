@@ -114,7 +114,7 @@ healthy(const struct box *x, uint64_t now)
 static struct fit
 fit_for(const struct box *x, const struct run *r)
 {
-	struct fit f = policy_fit(x->box_class, &x->limits, &r->limits, r->flags, true);
+	struct fit f = policy_fit(x->box_class, &x->limits, &r->limits, r->flags, !x->b->no_update);
 
 	if (!x->prestart && x->box_class != BOX_SHELL)
 		f.start = START_LIVE; /* its guest said that no interpreter waits */

@@ -190,20 +190,50 @@ leave_queue(struct run *r)
 	r->front->b->in_flight++;
 }
 
+/* Back to the queue, once: for a failure that says what to do otherwise. */
+static bool
+requeue(struct run *r)
+{
+	struct broker *b = r->front->b;
+
+	if (r->retried || r->phase != PHASE_STARTING)
+		return false;
+	r->retried = true;
+	if (admission_enqueue(r) < 0)
+		return false;
+	(void)detach(r);
+	set_phase(r, PHASE_QUEUED);
+	b->in_flight--;
+	broker_soon(b);
+	return true;
+}
+
+static bool
+is_missing(const struct engine_result *res)
+{
+	return res->http_status == 404 || res->http_status == 405 || res->http_status == 501;
+}
+
 static void
 on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 {
 	struct broker *b = ctx;
 	struct run *r = idmap_get(b->runs, tag);
+	struct box *x = r ? r->box : NULL;
 	char text[300];
 
-	if (!r || !r->box)
+	if (!x)
 		return; /* over already */
-	if (res->err < 0) {
+	if (res->err < 0 && is_missing(res) && requeue(r)) {
+		/* No such call: from now on other limits mean a container of their own. */
+		b->no_update = true;
+		log_warn("box=%" PRIu64 " the engine has no update: %s", x->id, res->message);
+		box_end(x, CAUSE_UNUSED);
+	} else if (res->err < 0) {
 		(void)snprintf(text, sizeof(text), "The sandbox's limits could not be set: %.200s",
 			       res->message ? res->message : "");
 		probe_lost(b, res);
-		run_finish(r, probe_status(res), text, 0);
+		run_finish(r, res->err == -ENOENT ? RUN_lost : probe_status(res), text, 0);
 	} else if (r->phase == PHASE_STARTING) {
 		grant(r);
 	}
@@ -266,18 +296,9 @@ run_box_failed(struct run *r, const struct engine_result *why)
 	enum run_status status = probe_status(why);
 	char text[400];
 
-	if (status == RUN_image_unavailable && !r->retried) {
-		/* The image may have been built anew: look it up once more. */
-		r->retried = true;
-		(void)detach(r);
-		set_phase(r, PHASE_QUEUED);
-		b->in_flight--;
-		if (admission_enqueue(r) == 0) {
-			probe_again(b);
-			return;
-		}
-		b->in_flight++;
-		set_phase(r, PHASE_STARTING);
+	if (status == RUN_image_unavailable && requeue(r)) {
+		probe_again(b); /* the image may have been built anew: look it up once more */
+		return;
 	}
 	if (status == RUN_image_unavailable)
 		(void)snprintf(text, sizeof(text), "%s", run_status_advice(status));

@@ -20,6 +20,8 @@ failed(struct box *x, const struct engine_result *r, enum box_event ev)
 {
 	probe_lost(x->b, r);
 	x->why = *r;
+	if (r->err == -ENOENT && ev == ON_FAILED)
+		x->why.err = -EPIPE; /* it vanished; only create can miss the image */
 	if (!x->why.message)
 		x->why.message = "the engine did not say why";
 	box_event(x, ev);

@@ -38,7 +38,7 @@ CASES = [
     ("attach", "cut:60", {"internal", "lost", "ok"} | AWAY), ("attach", "mute", HUNG | {"lost"}),
     ("attach", "deaf", {"start_timeout"}), ("attach", "bytewise", {"ok"}),
     ("start", "hang", HUNG), ("start", "lost", AWAY | {"ok"}), ("start", "status:500", AWAY),
-    ("start", "status:404", {"image_unavailable", "engine_unavailable", "internal"} | {"ok"}),
+    ("start", "status:404", {"internal"}),
     ("remove", "status:500", {"ok"}), ("remove", "hang", {"ok"}), ("remove", "rst", {"ok"}),
     ("remove", "status:409", {"ok"}),
 ]
