@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from http.client import HTTPConnection
 from urllib.parse import quote
@@ -96,7 +97,11 @@ class Engine(unittest.TestCase):
 
     def tearDown(self):
         filters = quote(json.dumps({"label": ["io.bailey.user=" + self.user()]}))
-        _, left = engine("GET", f"/v1.40/containers/json?all=1&filters={filters}")
+        end = time.monotonic() + 10  # for a removal under way
+        left = True
+        while left and time.monotonic() < end:
+            _, left = engine("GET", f"/v1.40/containers/json?all=1&filters={filters}")
+            time.sleep(0.05)
         for container in left:
             engine("DELETE", f"/v1.40/containers/{container['Id']}?force=1")
         self.assertEqual(left, [])
