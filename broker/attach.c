@@ -62,15 +62,22 @@ names(const char *line, size_t len, const char *prefix)
 	return len >= n && strncasecmp(line, prefix, n) == 0;
 }
 
+static bool
+in_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+	       c == '-' || c == '_';
+}
+
 /* A field name, a colon, visible text; nothing that would mean a body where a stream must follow.
  */
 static int
 judge_line(const char *line, size_t len, struct attach_head *head)
 {
-	static const char token[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_0123456789";
-	size_t name = strspn(line, token); /* stops at the line's CR at the latest */
+	size_t name = 0;
 
+	while (name < len && in_name(line[name]))
+		name++;
 	if (name == 0 || name >= len || line[name] != ':')
 		return -EPROTO;
 	for (size_t i = name; i < len; i++) {

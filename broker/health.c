@@ -35,9 +35,10 @@ send_engine(struct front *f, uint64_t call)
 				.api = IPC_STR(i->api), .image = IPC_STR(b->settings.image),
 				.image_id = IPC_STR(up ? p->image_id : ""),
 				.runtimes = IPC_STR(i->runtimes), .cgroup = i->cgroup,
-				.message = IPC_STR(up || down ? p->message : "The container engine "
-									     "is being asked; ask "
-									     "again in a moment.")));
+				.message = IPC_STR(up || down ? p->message
+							      : "The container engine "
+								"is being asked; ask "
+								"again in a moment.")));
 }
 
 static void

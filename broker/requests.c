@@ -39,7 +39,8 @@ broker_on_call_submit(void *ctx, struct link *l, const struct ipc_row *row)
 	struct run *r;
 
 	(void)l;
-	if (m->call <= f->last_call || m->box_class >= BOX_CLASSES || (m->flags & ~(uint32_t)CALL_LIVE)) {
+	if (m->call <= f->last_call || m->box_class >= BOX_CLASSES ||
+	    (m->flags & ~(uint32_t)CALL_LIVE)) {
 		drop(f, "call_submit out of range");
 		return;
 	}

@@ -13,14 +13,14 @@
 #include "ipc.h"
 #include "message.h"
 
-#define CALLS_MAX 128u                      /* in flight */
+#define CALLS_MAX 128u                     /* in flight */
 #define CALLS_BYTES_MAX ((size_t)16 << 20) /* code and stdin of all of them */
 #define STDIN_MAX ((size_t)4 << 20)
 #define OUTPUT_HEAD ((size_t)24576)
 #define OUTPUT_TAIL ((size_t)8192)
-#define LOST_WAIT_MS 2000u /* for a new broker, then engine_unavailable */
-#define LOG_LINES_PER_10S 20u                /* of each kind that others provoke */
-#define LEAVE_WAIT_MS 500u /* for unsent answers at the end */
+#define LOST_WAIT_MS 2000u    /* for a new broker, then engine_unavailable */
+#define LOG_LINES_PER_10S 20u /* of each kind that others provoke */
+#define LEAVE_WAIT_MS 500u    /* for unsent answers at the end */
 
 struct call;
 

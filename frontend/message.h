@@ -14,8 +14,8 @@ struct frontend;
 
 #define MESSAGE_MAX ((size_t)8 << 20)     /* one line, without its end */
 #define SEND_QUEUE_MAX ((size_t)16 << 20) /* unsent answers; past it the client is cut */
-#define BATCH_MAX 64u                      /* elements */
-#define RPC_ID_MAX 128u                    /* bytes of a string id or progress token */
+#define BATCH_MAX 64u                     /* elements */
+#define RPC_ID_MAX 128u                   /* bytes of a string id or progress token */
 
 /* ---- stdio.c: the transport; another transport is another file with these functions ---- */
 struct transport;
@@ -113,7 +113,8 @@ struct rpc_message {
 /* NULL is never returned for text that passed jsonlint, but for lack of memory. */
 struct cJSON *rpc_parse(const char *text, size_t len);
 /* 0; -EINVAL with *ret_why, and ret->id where it could be read. */
-int rpc_read(const struct cJSON *json, struct rpc_message *ret, int *ret_code, const char **ret_why);
+int
+rpc_read(const struct cJSON *json, struct rpc_message *ret, int *ret_code, const char **ret_why);
 int rpc_read_id(const struct cJSON *item, struct rpc_id *ret);
 bool rpc_id_equal(const struct rpc_id *a, const struct rpc_id *b);
 struct cJSON *rpc_id_json(const struct rpc_id *id);

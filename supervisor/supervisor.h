@@ -88,7 +88,7 @@ struct spawn_plan {
 	const struct identity *identity;
 	enum child_id child;
 };
-int spawn_reserve_fds(void); /* keeps 3..5 out of use in this process; first call of main */
+int spawn_reserve_fds(void);  /* keeps 3..5 out of use in this process; first call of main */
 void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
 int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
 
@@ -99,7 +99,7 @@ struct facts {
 	uint64_t tree_start, pid_ns;
 	uint32_t host_cpus;
 	uint64_t host_memory_bytes;
-	uint32_t flags; /* enum settings_flag */
+	uint32_t flags;         /* enum settings_flag */
 	char cgroup_parent[65]; /* "": none */
 };
 int settings_gather(struct facts *ret, const struct options *o, char *error, size_t cap);

@@ -88,7 +88,8 @@ test_as_a_plain_user(void **state)
 	launched(CHILD_REAPER, "bailey-reaper parent ns=1 bind=/proc bind=/sys/fs/cgroup bindro=1");
 }
 
-/* An engine that comes later must be found: the nearest directory there is stands in for its own. */
+/* An engine that comes later must be found: the nearest directory there is stands in for its own.
+ */
 static void
 test_engine_directory_that_is_not_there_yet(void **state)
 {
