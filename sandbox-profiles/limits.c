@@ -79,7 +79,8 @@ confine_limits(enum confine_table table)
 		{BIT(TABLE_FRONTEND), RLIMIT_NOFILE, 64},
 		/* A connection for each sandbox and each engine call under way. */
 		{BROKERS, RLIMIT_NOFILE, 4096},
-		{BIT(TABLE_REAPER), RLIMIT_NOFILE, 1024},
+		/* A pidfd and five counters for each sandbox the broker can have (512). */
+		{BIT(TABLE_REAPER), RLIMIT_NOFILE, 4096},
 		/* Children inherit it and need the broker's number. */
 		{BIT(TABLE_SUPERVISOR), RLIMIT_NOFILE, 4096},
 #ifndef BAILEY_NO_FILTER /* a sanitizer's shadow is terabytes of address space */
