@@ -117,7 +117,8 @@ int fd_seqpacket_pair(int fds[2]); /* SOCK_SEQPACKET|CLOEXEC|NONBLOCK, buffers r
 /* ---- exe.c: our own files, found from /proc/self/exe, never from PATH ---- */
 /* A program of ours: beside this executable, else in ../libexec/bailey/. -ENOENT. */
 int exe_find(const char *name, char *ret, size_t cap);
-/* The data directory: ../share/bailey/, else ../share/ (build tree); holds box/init. -ENOENT. */
+/* The data directory, which holds box/init: ../share/bailey/, ../../share/bailey/ or, in a build
+ * tree, ../share/. -ENOENT. */
 int exe_share_dir(char *ret, size_t cap);
 
 /* ---- clock.c: the only clock reads; the seam tests wrap ---- */

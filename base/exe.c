@@ -67,7 +67,8 @@ exe_find(const char *name, char *ret, size_t cap)
 int
 exe_share_dir(char *ret, size_t cap)
 {
-	static const char *const places[] = {"../share/bailey", "../share"};
+	/* From bin/, from libexec/bailey/, from a build tree. */
+	static const char *const places[] = {"../share/bailey", "../../share/bailey", "../share"};
 	char dir[PATH_MAX];
 	char found[PATH_MAX];
 
