@@ -8,6 +8,7 @@
  */
 #include "supervisor.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,12 +91,22 @@ run_private(bool debug)
 	return tree_run(&o, &engine);
 }
 
+/* What a client ignores its server inherits. With SIGCHLD ignored no child can be waited for; a
+ * file limit has to be told as an error, not by a silent end. */
+static void
+reset_signals(void)
+{
+	if (signal(SIGCHLD, SIG_DFL) == SIG_ERR || signal(SIGXFSZ, SIG_IGN) == SIG_ERR)
+		fatal("signals");
+}
+
 int
 main(int argc, char **argv)
 {
 	struct arguments a = {.help = false};
 
 	log_init("baileyd", LOG_L_INFO);
+	reset_signals();
 	if (!parse_arguments(argc, argv, &a)) {
 		(void)fputs(usage, stderr);
 		return EXIT_USAGE;
