@@ -225,7 +225,10 @@ act_start(struct box *x)
 static void
 act_started(struct box *x)
 {
-	steps_check(x);
+	if (x->attach)
+		steps_check(x);
+	else
+		box_event(x, ON_CLOSED); /* it ran and ended while start was under way */
 }
 
 static void

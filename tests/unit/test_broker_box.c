@@ -45,7 +45,7 @@ test_every_live_state_has_its_end(void **state)
 		assert_true(next >= BOX_ENDING);
 		(void)box_cell((enum box_state)s, ON_KILLED, &next);
 		assert_true(next >= BOX_ENDING);
-		if (s >= BOX_CHECKED) {
+		if (s >= BOX_CHECKED && s != BOX_ATTACHED) { /* there start's answer decides */
 			(void)box_cell((enum box_state)s, ON_CLOSED, &next);
 			assert_true(next >= BOX_ENDING);
 		}

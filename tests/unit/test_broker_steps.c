@@ -113,6 +113,35 @@ test_distress_on_stderr_is_bounded(void **state)
 	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
 }
 
+/* The stream closes while start is under way: start's own words are what the caller gets. */
+static void
+test_closed_before_start_answers(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_START] = true;
+	fake_fail(OP_START, -EINVAL, 400, "exec: /.bailey/init: no such file", 1);
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	fake_die(run_of(c, call)->box->id);
+	assert_false(seen_of(c, call)->ended);
+	fake_release(OP_START);
+	assert_true(ended(c, call));
+	assert_non_null(strstr(seen_of(c, call)->message, "no such file"));
+	fake.hold[OP_START] = true;
+	call = submit(c, BOX_SHELL); /* and without words the end itself */
+	world_settle();
+	fake_die(run_of(c, call)->box->id);
+	fake_release(OP_START);
+	assert_true(ended(c, call));
+	assert_non_null(strstr(seen_of(c, call)->message, "ended while starting"));
+	world_settle();
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+}
+
 /* The pid comes after the hello or before it: both ways the run is granted once. */
 static void
 test_hello_and_pid_in_either_order(void **state)
@@ -145,15 +174,73 @@ test_hello_and_pid_in_either_order(void **state)
 	assert_true(granted(c, call));
 }
 
+/* Something that only looks like EXIT: the figures asked for too early do not count. */
+static void
+test_a_hint_is_no_exit(void **state)
+{
+	static uint8_t junk[GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN];
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call, box;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	box = run_of(c, call)->box->id;
+	memset(junk, GUEST_g_exit, sizeof(junk));
+	fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, 1, fake_next_seq(box), junk,
+			 sizeof(junk));
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
+	assert_int_equal(run_of(c, call)->phase, PHASE_ACTIVE);
+	fake_guest_exit(box, &fake.guest.result);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU | FIG_PEAK | FIG_CURRENT);
+}
+
+/* A guest that hints all the time costs the reaper a few questions, not one each. */
+static void
+test_hints_that_mislead_are_given_up(void **state)
+{
+	static uint8_t junk[GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN];
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call, box;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.guest.exit = false;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	world_settle();
+	box = run_of(c, call)->box->id;
+	memset(junk, GUEST_g_exit, sizeof(junk));
+	for (int i = 0; i < 40; i++) {
+		fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, 1, fake_next_seq(box), junk,
+				 sizeof(junk));
+		world_settle();
+	}
+	assert_true(w->reaper.rows[IPC_NUM_watch_account] <= 1 + 8);
+	fake_guest_exit(box, &fake.guest.result);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU | FIG_PEAK | FIG_CURRENT);
+}
+
 int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_the_spec_is_complete),
+		T(test_a_hint_is_no_exit),
+		T(test_hints_that_mislead_are_given_up),
 		T(test_remote_engine),
 		T(test_a_guest_of_another_uid_or_class),
 		T(test_distress_on_stderr_is_bounded),
+		T(test_closed_before_start_answers),
 		T(test_hello_and_pid_in_either_order),
 #undef T
 	};
