@@ -278,61 +278,6 @@ test_early_specification(void **state)
 	assert_true(c->closed);
 }
 
-/* Something that only looks like EXIT: the figures asked for too early do not count. */
-static void
-test_a_hint_is_no_exit(void **state)
-{
-	static uint8_t junk[GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN];
-	struct client *c = world_client(0, OWNER_TREE, 1);
-	uint64_t call, box;
-
-	(void)state;
-	w->b.settings.flags |= SETTINGS_NO_POOL;
-	fake.guest.exit = false;
-	call = submit(c, BOX_SHELL);
-	assert_true(granted(c, call));
-	world_settle();
-	box = run_of(c, call)->box->id;
-	memset(junk, GUEST_g_exit, sizeof(junk));
-	fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, 1, fake_next_seq(box), junk,
-			 sizeof(junk));
-	world_settle();
-	assert_false(seen_of(c, call)->ended);
-	assert_int_equal(run_of(c, call)->phase, PHASE_ACTIVE);
-	fake_guest_exit(box, &fake.guest.result);
-	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
-	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU | FIG_PEAK | FIG_CURRENT);
-}
-
-/* A guest that hints all the time costs the reaper a few questions, not one each. */
-static void
-test_hints_that_mislead_are_given_up(void **state)
-{
-	static uint8_t junk[GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN];
-	struct client *c = world_client(0, OWNER_TREE, 1);
-	uint64_t call, box;
-
-	(void)state;
-	w->b.settings.flags |= SETTINGS_NO_POOL;
-	fake.guest.exit = false;
-	call = submit(c, BOX_SHELL);
-	assert_true(granted(c, call));
-	world_settle();
-	box = run_of(c, call)->box->id;
-	memset(junk, GUEST_g_exit, sizeof(junk));
-	for (int i = 0; i < 40; i++) {
-		fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, 1, fake_next_seq(box), junk,
-				 sizeof(junk));
-		world_settle();
-	}
-	assert_true(w->reaper.rows[IPC_NUM_watch_account] <= 1 + 8);
-	fake_guest_exit(box, &fake.guest.result);
-	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
-	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU | FIG_PEAK | FIG_CURRENT);
-}
-
 static void
 test_deadline_of_the_reaper_is_timed_out(void **state)
 {
@@ -631,8 +576,6 @@ main(void)
 		T(test_each_step_failing_leaves_nothing),
 		T(test_cancel_in_every_phase),
 		T(test_early_specification),
-		T(test_a_hint_is_no_exit),
-		T(test_hints_that_mislead_are_given_up),
 		T(test_deadline_of_the_reaper_is_timed_out),
 		T(test_deadline_without_reaper_ends_by_the_tick),
 		T(test_death_without_exit),
