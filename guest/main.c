@@ -100,11 +100,15 @@ static void
 guest_reap(struct guest *g)
 {
 	bool runner_gone = false;
+	int status = 0;
 	pid_t pid;
 
 	do {
-		pid = waitpid(-1, NULL, WNOHANG);
-		if (pid > 0 && pid == g->runner.pid) {
+		pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
+		if (pid > 0 && WIFSTOPPED(status)) {
+			if (pid == g->runner.pid)
+				(void)kill(pid, SIGCONT); /* a run can stop it, not keep it so */
+		} else if (pid > 0 && pid == g->runner.pid) {
 			g->runner.pid = 0;
 			runner_gone = true;
 		}

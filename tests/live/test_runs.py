@@ -96,6 +96,11 @@ class Runs(unittest.TestCase):
             r = tree.run("bash", "trap '' TERM INT HUP; setsid sleep 600 & while :; do sleep 1; done", timeout_seconds=1)
             self.assertEqual(r["status"], "timed_out")
 
+    def test_a_run_that_stops_its_parent_still_ends(self):
+        for tree in self.each():
+            r = tree.run("bash", "kill -STOP $PPID; echo done", timeout_seconds=5)
+            self.assertEqual((r["status"], r["stdout"]), ("ok", "done\n"), r)
+
     def test_a_run_cannot_end_its_sandbox_by_a_forged_sender(self):
         # rt_sigqueueinfo(1, SIGTERM, {si_code SI_QUEUE, si_pid 0}), as if from outside
         code = ("import ctypes, struct, time\n"
