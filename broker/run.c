@@ -222,8 +222,8 @@ on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 	struct box *x = r ? r->box : NULL;
 	char text[300];
 
-	if (!x)
-		return; /* over already */
+	if (!x || r->phase == PHASE_ACCOUNT)
+		return; /* over already: its result stands */
 	if (res->err < 0 && is_missing(res) && requeue(r)) {
 		/* No such call: from now on other limits mean a container of their own. */
 		b->no_update = true;

@@ -229,12 +229,39 @@ test_hints_that_mislead_are_given_up(void **state)
 	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU | FIG_PEAK | FIG_CURRENT);
 }
 
+/* Limits were to shrink beside the run, and it was over before the engine refused. */
+static void
+test_a_late_refusal_does_not_take_a_result(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	struct ipc_call_submit m = {.box_class = BOX_SHELL, .cpus_milli = 500};
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_SHELL, 1);
+	w->reaper.figures = false;
+	fake_fail(OP_UPDATE, -EINVAL, 400, "no", 1);
+	fake.hold[OP_UPDATE] = true;
+	call = submit_with(c, m);
+	assert_true(granted(c, call));
+	while (run_of(c, call) && run_of(c, call)->phase != PHASE_ACCOUNT)
+		world_turn();
+	fake_release(OP_UPDATE);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(seen_of(c, call)->end.guest.len, 104);
+	assert_int_equal(seen_of(c, call)->ends, 1);
+	w->reaper.figures = true;
+}
+
 int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_the_spec_is_complete),
+		T(test_a_late_refusal_does_not_take_a_result),
 		T(test_a_hint_is_no_exit),
 		T(test_hints_that_mislead_are_given_up),
 		T(test_remote_engine),
