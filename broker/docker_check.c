@@ -64,7 +64,7 @@ static const struct row {
 	CONFIG_ROW(WorkingDir, SAME),
 	CONFIG_ROW(NetworkDisabled, SAME),
 	CONFIG_ROW(StopSignal, SAME),
-	CONFIG_ROW(Healthcheck, SAME),
+	CONFIG_ROW(Healthcheck, HOLDS), /* NONE; the image's intervals then mean nothing */
 	CONFIG_ROW(Labels, HOLDS),
 	CONFIG_ROW(Volumes, EMPTY), /* an image's VOLUME would become a writable one */
 	CONFIG_ROW(ArgsEscaped, EMPTY),

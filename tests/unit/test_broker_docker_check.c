@@ -35,6 +35,8 @@ good_reply(const struct box_spec *spec, const struct engine_info *info)
 			     cJSON_CreateString("FROM_IMAGE=1"));
 	cJSON_AddStringToObject(cJSON_GetObjectItemCaseSensitive(config, "Labels"), "image.label",
 				"x");
+	cJSON_AddNumberToObject(cJSON_GetObjectItemCaseSensitive(config, "Healthcheck"), "Interval",
+				1e9);
 	cJSON_AddNullToObject(host, "CapAdd");
 	cJSON_AddArrayToObject(host, "Devices");
 	cJSON_AddNumberToObject(host, "CpuQuota", 0);
