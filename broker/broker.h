@@ -258,6 +258,7 @@ struct broker {
 	uint64_t next_box, next_run;
 	TAILQ_HEAD(owner_list, owner) owners;
 	TAILQ_HEAD(, front) fronts;
+	uint64_t no_reaper_ms; /* since when; counts while reaper is NULL */
 	uint32_t n_fronts, queued;
 	uint32_t in_flight,
 		starting; /* runs that left the queue; those of them without a box yet */

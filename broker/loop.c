@@ -15,6 +15,9 @@
 
 #define BASELINE_FRESH_MS 10000u
 #define RUNS_MAX 4096u /* every owner's queue and boxes are capped far below */
+/* A link can break while both its processes live, and only a start wires it anew. Longer than the
+ * supervisor's longest pause. */
+#define NO_REAPER_MS 70000u
 
 static void
 on_soon(evutil_socket_t fd, short what, void *ctx)
@@ -79,6 +82,10 @@ broker_tick(struct broker *b)
 
 	if (b->stopping && now >= b->stop_at_ms)
 		(void)event_base_loopbreak(b->base);
+	if (!b->stopping && !b->reaper && now - b->no_reaper_ms >= NO_REAPER_MS) {
+		log_error("no reaper for %u s: ending", NO_REAPER_MS / 1000);
+		(void)event_base_loopbreak(b->base);
+	}
 	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
 		ping_one(obj);
 		check_deadline(obj, boot);

@@ -175,6 +175,7 @@ on_closed(void *ctx, struct link *l, int reason)
 		(void)event_base_loopbreak(b->base);
 		return;
 	}
+	b->no_reaper_ms = clock_now_ms();
 	log_warn("reaper link closed, error %d", reason); /* the supervisor sends another */
 }
 

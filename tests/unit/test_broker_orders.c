@@ -1,6 +1,8 @@
 /* The reaper's orders, its restart, and boxes a former broker made. */
 #include "test.h"
 
+#include <event2/event.h>
+
 #include "broker_world.h"
 
 static void
@@ -187,6 +189,25 @@ test_an_order_to_remove_while_create_is_under_way(void **state)
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 }
 
+static void
+test_no_reaper_for_long_is_the_end(void **state)
+{
+	(void)state;
+	link_free(TAKE(w->reaper.link));
+	world_settle();
+	assert_null(w->b.reaper);
+	world_skew_ms += 60000;
+	broker_tick(&w->b);
+	assert_false(event_base_got_break(w->base));
+	world_skew_ms += 11000;
+	broker_tick(&w->b);
+	assert_true(event_base_got_break(w->base));
+	reaper_connect();
+	world_settle();
+	broker_tick(&w->b);
+	assert_false(event_base_got_break(w->base));
+}
+
 int
 main(void)
 {
@@ -199,6 +220,7 @@ main(void)
 		T(test_a_new_reaper_hears_of_every_box),
 		T(test_a_box_asked_for_before_the_reaper_died),
 		T(test_a_reaper_that_refuses),
+		T(test_no_reaper_for_long_is_the_end),
 		T(test_an_order_to_remove_while_create_is_under_way),
 #undef T
 	};
