@@ -44,8 +44,9 @@ root_main(int ready)
 		spawn_below(0, ready); /* an orphan, soon the root's own */
 		_exit(0);
 	}
-	(void)close(ready);
 	(void)waitpid(middle, NULL, 0);
+	(void)!write(ready, "", 1); /* the one in the middle is no more */
+	(void)close(ready);
 	while (waitpid(-1, NULL, 0) > 0 || errno == ECHILD)
 		(void)usleep(1000);
 	_exit(1);
@@ -64,7 +65,7 @@ test_tree_kill_leaves_the_root(void **state)
 	if (root == 0)
 		root_main(ready[1]);
 	(void)close(ready[1]);
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 5 + 1; i++)
 		assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_int_equal(tree_kill(root), 5);
 	assert_int_equal(read(ready[0], &byte, 1), 0); /* every holder of the other end is gone … */
