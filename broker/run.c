@@ -225,9 +225,10 @@ on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 	if (!x || r->phase == PHASE_ACCOUNT)
 		return; /* over already: its result stands */
 	if (res->err < 0 && is_missing(res) && requeue(r)) {
-		/* No such call: from now on other limits mean a container of their own. */
-		b->no_update = true;
-		log_warn("box=%" PRIu64 " the engine has no update: %s", x->id, res->message);
+		/* No such container: another one serves. No such call: from now on other
+		 * limits mean a container of their own. */
+		b->no_update = !strstr(res->message, "container");
+		log_warn("box=%" PRIu64 " not updated: %s", x->id, res->message);
 		box_end(x, CAUSE_UNUSED);
 	} else if (res->err < 0) {
 		(void)snprintf(text, sizeof(text), "The sandbox's limits could not be set: %.200s",

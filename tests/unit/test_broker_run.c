@@ -469,6 +469,14 @@ test_an_engine_without_update(void **state)
 	(void)state;
 	(void)link_send(c->link, IPC_ROW(warm_hint, ));
 	wait_warm(BOX_PYTHON, 2);
+	fake_fail(OP_UPDATE, -ENOENT, 404, "No such container: abc", 1);
+	call = submit_with(c, m); /* it died meanwhile: another waiting one serves */
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(seen_of(c, call)->grant.start, START_WARM);
+	assert_false(w->b.no_update);
+	wait_warm(BOX_PYTHON, 2);
+	fake.calls[OP_UPDATE] = 0;
 	fake_fail(OP_UPDATE, -ENOENT, 404, "page not found", 0);
 	for (int i = 0; i < 2; i++) {
 		call = submit_with(c, m);
