@@ -227,8 +227,9 @@ on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 	if (res->err < 0 && is_missing(res) && requeue(r)) {
 		/* No such container: another one serves. No such call: from now on other
 		 * limits mean a container of their own. */
-		b->no_update = !strstr(res->message, "container");
-		log_warn("box=%" PRIu64 " not updated: %s", x->id, res->message);
+		b->no_update = !res->message || !strstr(res->message, "container");
+		log_warn("box=%" PRIu64 " not updated: %s", x->id,
+			 res->message ? res->message : "");
 		box_end(x, CAUSE_UNUSED);
 	} else if (res->err < 0) {
 		(void)snprintf(text, sizeof(text), "The sandbox's limits could not be set: %.200s",
