@@ -489,22 +489,6 @@ test_an_engine_without_update(void **state)
 	assert_int_equal(fake.calls[OP_UPDATE], 1); /* learnt */
 }
 
-/* A container that vanishes while it starts has nothing to do with the image. */
-static void
-test_a_vanished_container_is_not_a_missing_image(void **state)
-{
-	struct client *c = world_client(0, OWNER_TREE, 1);
-	uint64_t call;
-
-	(void)state;
-	w->b.settings.flags |= SETTINGS_NO_POOL;
-	fake_fail(OP_START, -ENOENT, 404, "no such container", 1);
-	call = submit(c, BOX_PYTHON);
-	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
-	assert_int_equal(fake.calls[OP_IMAGE], 1);
-}
-
 static void
 test_processor_narrowed_beside_the_grant(void **state)
 {
@@ -592,7 +576,6 @@ main(void)
 		T(test_writes_that_fail),
 		T(test_memory_widened_before_the_grant),
 		T(test_an_engine_without_update),
-		T(test_a_vanished_container_is_not_a_missing_image),
 		T(test_processor_narrowed_beside_the_grant),
 		T(test_start_timeout_and_grant_never_used),
 		T(test_frames_against_the_rules_cost_the_link),

@@ -142,6 +142,22 @@ test_closed_before_start_answers(void **state)
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 }
 
+/* A container that vanishes while it starts has nothing to do with the image. */
+static void
+test_a_vanished_container_is_not_a_missing_image(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake_fail(OP_START, -ENOENT, 404, "no such container", 1);
+	call = submit(c, BOX_PYTHON);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
+	assert_int_equal(fake.calls[OP_IMAGE], 1);
+}
+
 /* The pid comes after the hello or before it: both ways the run is granted once. */
 static void
 test_hello_and_pid_in_either_order(void **state)
@@ -268,6 +284,7 @@ main(void)
 		T(test_a_guest_of_another_uid_or_class),
 		T(test_distress_on_stderr_is_bounded),
 		T(test_closed_before_start_answers),
+		T(test_a_vanished_container_is_not_a_missing_image),
 		T(test_hello_and_pid_in_either_order),
 #undef T
 	};
