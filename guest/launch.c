@@ -179,11 +179,11 @@ launch_reset(struct launch *l)
 
 /* "python3 main.py", "bash -c text", …, without the run's own arguments. */
 static int
-launch_words(struct launch *l, const struct guest_spec *spec, bool waits)
+launch_words(struct launch *l, const struct guest_spec *spec, const char *program, bool waits)
 {
 	char file[sizeof(GUEST_WORKSPACE) + 16];
 	bool elsewhere = spec->cwd.len > 0;
-	int err = launch_arg(l, launch_program(spec->kind));
+	int err = launch_arg(l, program);
 
 	if (err == 0 && spec->kind == RUN_COMMAND) {
 		err = launch_arg(l, "-c");
@@ -207,18 +207,19 @@ launch_words(struct launch *l, const struct guest_spec *spec, bool waits)
 static int
 launch_fill(struct launch *l, const struct guest_spec *spec, uint32_t cpus, bool waits)
 {
+	const char *program = launch_program(spec->kind);
 	int err;
 
-	if (launch_program(spec->kind) == NULL)
+	if (program == NULL)
 		return EINVAL;
 	launch_reset(l);
 	l->with_control = waits ? 1 : 0;
 	if (spec->cwd.len > 0 &&
 	    str_copy(l->cwd, sizeof(l->cwd), spec->cwd.data, spec->cwd.len) < 0)
 		return ENAMETOOLONG;
-	err = launch_find(l, launch_program(spec->kind));
+	err = launch_find(l, program);
 	if (err == 0)
-		err = launch_words(l, spec, waits);
+		err = launch_words(l, spec, program, waits);
 	for (uint32_t i = 0; err == 0 && i < spec->n_args; i++)
 		err = launch_put(l, spec->args[i].data, spec->args[i].len, &l->n_argv);
 	return err == 0 ? launch_env(l, spec, cpus) : err;
