@@ -151,8 +151,9 @@ struct run {
 	bool retried, have_exit;
 	bool asked;      /* the reaper for the final figures */
 	uint32_t misled; /* hints of an EXIT that was none */
-	uint8_t *early;  /* h_run that came before the grant */
+	uint8_t *early;  /* h_run that came before the grant, or before the grant left us */
 	size_t early_len;
+	bool word_queued; /* call_granted is still in our memory: no RUN may be written */
 	char run_id[33];
 	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
 	struct guest_g_exit exit;
@@ -165,6 +166,7 @@ void run_start_in(struct run *r, struct box *x, const struct fit *fit); /* waiti
 void run_start_cold(struct run *r);
 void run_cancel(struct run *r, enum end_cause cause);            /* frees r */
 int run_frame_in(struct run *r, const struct ipc_call_frame *m); /* -EPROTO */
+void run_words_out(struct front *f); /* everything queued for f has left this process */
 void run_finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms);
 /* from box.c */
 void run_box_ready(struct run *r);

@@ -59,6 +59,13 @@ on_closed(void *ctx, struct link *l, int reason)
 	front_close(f);
 }
 
+static void
+on_drained(void *ctx, struct link *l)
+{
+	(void)l;
+	run_words_out(ctx);
+}
+
 int
 front_open(struct broker *b, const struct ipc_peer *peer, int fd)
 {
@@ -79,7 +86,8 @@ front_open(struct broker *b, const struct ipc_peer *peer, int fd)
 					 .n_routes = requests_n_routes,
 					 .ctx = f,
 					 .queue_max = FRONT_QUEUE_MAX,
-					 .on_closed = on_closed};
+					 .on_closed = on_closed,
+					 .on_drained = on_drained};
 	TAILQ_INIT(&f->runs);
 	TAILQ_INSERT_TAIL(&b->fronts, f, entry);
 	b->n_fronts++;

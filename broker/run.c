@@ -148,6 +148,8 @@ run_finish(struct run *r, enum run_status status, const char *message, uint32_t 
 	finish(r, status, message, retry_ms, NULL);
 }
 
+static int write_frame(struct run *r, const struct ipc_call_frame *m);
+
 /* ---- into a box ---- */
 
 static void
@@ -166,19 +168,45 @@ send_granted(struct run *r)
 				.cpus_milli = l->cpus_milli, .pids = l->pids,
 				.workspace_bytes = x->limits.workspace_bytes,
 				.tmp_bytes = x->limits.tmp_bytes));
+	r->word_queued = r->front->link && link_queued(r->front->link) > 0;
 }
 
-/* Grants, and writes the specification at once where it came ahead. r may be gone. */
+/* Writes the specification that came ahead. r may be gone. */
+static void
+release_early(struct run *r)
+{
+	struct ipc_call_frame m = {.call = r->call, .type = GUEST_h_run};
+	cleanup_free uint8_t *early = TAKE(r->early);
+
+	if (r->phase != PHASE_GRANTED)
+		return; /* its box died meanwhile */
+	m.data = (struct ipc_bin){early, r->early_len};
+	(void)write_frame(r, &m); /* its size was checked: it breaks no rule */
+}
+
+/* Grants, and writes the specification at once where it came ahead, unless the word itself waits
+ * in the link: were we to die then, the frontend would have the code run again. r may be gone. */
 static void
 grant(struct run *r)
 {
-	struct ipc_call_frame m = {.call = r->call, .type = GUEST_h_run};
-
 	send_granted(r);
-	if (!r->early)
-		return;
-	m.data = (struct ipc_bin){r->early, r->early_len};
-	(void)run_frame_in(r, &m); /* its size was checked: it breaks no rule */
+	if (r->early && !r->word_queued)
+		release_early(r);
+}
+
+void
+run_words_out(struct front *f)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&f->runs); r; r = next) {
+		next = TAILQ_NEXT(r, front_entry); /* writing may end r, and no other run */
+		if (!r->word_queued)
+			continue;
+		r->word_queued = false;
+		if (r->early)
+			release_early(r);
+	}
 }
 
 static void
@@ -326,17 +354,13 @@ keep_early(struct run *r, const struct ipc_call_frame *m)
 	return 0;
 }
 
-int
-run_frame_in(struct run *r, const struct ipc_call_frame *m)
+static int
+write_frame(struct run *r, const struct ipc_call_frame *m)
 {
 	static uint8_t out[GUEST_FRAME_MAX]; /* one thread, used within the call */
 	struct box *x = r->box;
 	int n, sent;
 
-	if (r->phase == PHASE_ACCOUNT)
-		return 0; /* the run is over; the frontend does not know yet */
-	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
-		return keep_early(r, m);
 	n = session_host_frame(&x->session, m->type, m->stream, &m->data, out);
 	if (n < 0)
 		return n;
@@ -354,6 +378,28 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 		box_event(x, ON_RUN);
 	}
 	return 0;
+}
+
+int
+run_frame_in(struct run *r, const struct ipc_call_frame *m)
+{
+	if (r->phase == PHASE_ACCOUNT)
+		return 0; /* the run is over; the frontend does not know yet */
+	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
+		return keep_early(r, m);
+	if (r->word_queued && m->type == GUEST_h_run && !r->early)
+		return keep_early(r, m); /* perhaps sent before the word was heard */
+	if (r->word_queued) {
+		/* No other frame is sent before the word was heard. */
+		uint64_t id = r->id;
+		struct broker *b = r->front->b;
+		r->word_queued = false;
+		if (r->early)
+			release_early(r);
+		if (!idmap_get(b->runs, id))
+			return 0;
+	}
+	return write_frame(r, m);
 }
 
 void

@@ -3,6 +3,16 @@
 
 #include "broker_world.h"
 
+/* What a slow frontend leaves in the broker's memory. */
+static size_t backlog;
+size_t __wrap_link_queued(const struct link *l);
+size_t
+__wrap_link_queued(const struct link *l)
+{
+	(void)l;
+	return backlog;
+}
+
 static void
 test_owner_is_shared_and_freed(void **state)
 {
@@ -88,6 +98,42 @@ test_a_frontend_names_only_its_own_calls(void **state)
 	assert_null(front_run(TAILQ_FIRST(&w->b.fronts), 999));
 }
 
+/* A broker that died now would leave a frontend that never heard the word and runs the code again:
+ * so the code may not have started. */
+static void
+test_no_run_before_the_word_has_left(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	c->auto_run = false;
+	backlog = 1;
+	call = submit(c, BOX_SHELL);
+	send_frame(c, call, GUEST_h_run, 0, "code", 4); /* ahead of the grant */
+	assert_true(granted(c, call));
+	world_settle();
+	assert_int_equal(fake.spec_len, 0);
+	backlog = 0;
+	run_words_out(TAILQ_FIRST(&w->b.fronts));
+	assert_true(ended(c, call));
+	assert_int_equal(fake.spec_len, 4);
+
+	/* Between grant and word: the same. A frame that needs the grant shows it was heard. */
+	fake.spec_len = 0;
+	backlog = 1;
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	send_frame(c, call, GUEST_h_run, 0, "more", 4);
+	world_settle();
+	assert_int_equal(fake.spec_len, 0);
+	send_frame(c, call, GUEST_h_stdin_eof, 0, "", 0);
+	assert_true(ended(c, call));
+	assert_int_equal(fake.spec_len, 4);
+	backlog = 0;
+}
+
 int
 main(void)
 {
@@ -97,6 +143,7 @@ main(void)
 		T(test_end_of_a_link_cancels_everything),
 		T(test_refusals),
 		T(test_a_frontend_names_only_its_own_calls),
+		T(test_no_run_before_the_word_has_left),
 #undef T
 	};
 
