@@ -21,6 +21,7 @@
 #define LOST_WAIT_MS 2000u    /* for a new broker, then engine_unavailable */
 #define LOG_LINES_PER_10S 20u /* of each kind that others provoke */
 #define LEAVE_WAIT_MS 500u    /* for unsent answers at the end */
+#define ALONE_MAX_S 70        /* a broker is restarted within 60 s; past it the link was refused */
 
 struct call;
 
@@ -243,6 +244,8 @@ extern const struct transport_events frontend_events;
 int leave_init(struct frontend *fe);
 /* Stop reading, send what is queued for at most wait_ms, then leave the loop. */
 void frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms);
+/* No broker link (any more): without a new one in ALONE_MAX_S the frontend ends with 1. */
+void frontend_alone(struct frontend *fe, bool alone);
 /* Called when a call ended: leaves when the input is over and nothing is in flight. */
 void frontend_idle(struct frontend *fe);
 

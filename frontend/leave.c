@@ -2,7 +2,7 @@
  * frontend/leave.c - how a frontend ends: the client went, or the tree stops.
  * Runs in: bailey-frontend.
  * Input: the transport's end, the supervisor's word.
- * Owns: the timer that bounds the last answers' sending.
+ * Owns: the timer that bounds the last answers' sending, or the wait for a broker.
  *
  * Whatever the reason, it takes less than a second: calls are cancelled, what is
  * queued gets a moment to be read, then the loop is left. Only an input that was
@@ -19,7 +19,24 @@ on_leave_timer(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (!fe->leaving) {
+		log_error("no broker came back; leaving, so that the client sees an end");
+		fe->exit_code = 1;
+	}
 	(void)event_base_loopbreak(fe->base);
+}
+
+void
+frontend_alone(struct frontend *fe, bool alone)
+{
+	const struct timeval tv = {.tv_sec = ALONE_MAX_S};
+
+	if (fe->leaving)
+		return;
+	if (alone)
+		(void)event_add(fe->leave_timer, &tv);
+	else
+		(void)event_del(fe->leave_timer);
 }
 
 void

@@ -75,6 +75,7 @@ on_broker_closed(void *ctx, struct link *l, int reason)
 	log_warn("the broker is gone (%d)", reason);
 	link_free(l);
 	fe->broker = NULL;
+	frontend_alone(fe, true);
 	calls_event_all(fe, EV_LINK_DOWN);
 }
 
@@ -163,6 +164,7 @@ frontend_on_peer(void *ctx, struct link *l, const struct ipc_row *row)
 	fe->broker = link_new(fe->base, FD_PEER, &broker_config);
 	if (fe->broker == NULL)
 		fatal("no memory for the broker link");
+	frontend_alone(fe, false);
 	broker_up(fe);
 }
 

@@ -107,6 +107,21 @@ test_leave_timer_ends_the_wait(void **state)
 }
 
 static void
+test_leave_when_no_broker_comes_back(void **state)
+{
+	(void)state;
+	frontend_alone(&fe, true);
+	assert_true(event_pending(fe.leave_timer, EV_TIMEOUT, NULL) != 0);
+	frontend_alone(&fe, false);
+	assert_int_equal(event_pending(fe.leave_timer, EV_TIMEOUT, NULL), 0);
+	frontend_alone(&fe, true);
+	event_active(fe.leave_timer, EV_TIMEOUT, 0); /* the time is over */
+	(void)event_base_loop(fe.base, EVLOOP_NONBLOCK);
+	assert_true(event_base_got_break(fe.base) != 0);
+	assert_int_equal(fe.exit_code, 1);
+}
+
+static void
 test_leave_reader_gone(void **state)
 {
 	(void)state;
@@ -125,7 +140,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		FAKE(test_leave_client_gone_cancels), FAKE(test_leave_after_a_file),
 		FAKE(test_leave_waits_for_the_queue), FAKE(test_leave_timer_ends_the_wait),
-		FAKE(test_leave_reader_gone),
+		FAKE(test_leave_reader_gone),         FAKE(test_leave_when_no_broker_comes_back),
 	};
 
 	return cmocka_run_group_tests_name("frontend_leave", tests, NULL, NULL);
