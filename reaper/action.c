@@ -278,6 +278,8 @@ action_step(struct reaper *r, struct box *b, enum box_event event, enum end_caus
 	enum box_state before = (enum box_state)b->rec.state;
 
 	if (event == BOX_EV_GONE && before == BOX_REMOVING && may_yet_appear(r, b)) {
+		b->removing_ns = 0; /* the engine did answer: nothing is stuck */
+		b->stuck_ns = 0;
 		retry_after(b, AGAIN_NS);
 		return;
 	}
