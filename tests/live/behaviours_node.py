@@ -3,7 +3,7 @@
 CASES = {
     "argv": ("console.log(process.argv, process.execArgv, process.argv0, process.title)", {"args": ["a", "", "b c", "\u00fc", "--x"]}),
     "env": ("console.log(Object.entries(process.env).sort())", {"env": ["A=1", "B=x=y", "C="]}),
-    "execArgv of a worker": "const { Worker } = require('worker_threads'); new Worker('console.log(process.execArgv)', {eval: true, execArgv: ['--no-warnings']}); new Worker('console.log(process.execArgv)', {eval: true, env: {}})",
+    "execArgv of a worker": "const { Worker } = require('worker_threads'); const w = o => new Worker('console.log(process.execArgv)', {eval: true, ...o}); w({execArgv: ['--no-warnings']}).on('exit', () => w({env: {}}))",
     "env of a child": ("console.log(require('child_process').execFileSync('env').toString().split('\\n').sort())", {"env": ["A=1"]}),
     "module globals": "console.log(__filename, __dirname, module.id, module.filename, module.parent, require.main === module, module.paths, module.children)",
     "module cache": "console.log(Object.keys(require.cache), Object.keys(require.extensions))",
