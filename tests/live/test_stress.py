@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random calls, cancels and kills of broker and reaper for a while; then everything must add up.
 
-BAILEY_STRESS_SECONDS (40) is how long; BAILEY_STRESS_SEED repeats the choices of a run, as far as
+BAILEY_STRESS_SECONDS (30) is how long; BAILEY_STRESS_SEED repeats the choices of a run, as far as
 threads and an engine can be repeated. Each account has its tree, at the same time.
 """
 
@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
 from tree import Gone, Tree, for_users, no_boxes_within  # noqa: E402
 
-SECONDS = float(os.environ.get("BAILEY_STRESS_SECONDS", "40"))
+SECONDS = float(os.environ.get("BAILEY_STRESS_SECONDS", "30"))
 SEED = int(os.environ.get("BAILEY_STRESS_SEED", str(random.randrange(1 << 30))))
 CALLERS = 5
 SICK = {"lost", "engine_unavailable", "busy", "queue_timeout", "start_timeout"}
