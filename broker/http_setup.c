@@ -197,6 +197,9 @@ http_explain(const struct http_target *to, CURL *curl, CURLcode code, char *out,
 		{CURLE_OUT_OF_MEMORY, -ENOMEM, "cannot be asked: out of memory"},
 		{HTTP_TOO_MANY, -EBUSY, "cannot be asked: too many requests are under way"},
 		{CURLE_NOT_BUILT_IN, -ENOTCONN, "cannot be reached: libcurl lacks a TLS feature"},
+		/* of CURLOPT_RESOLVE, for a name the supervisor could not look up */
+		{CURLE_SETOPT_OPTION_SYNTAX, -ENOTCONN,
+		 "cannot be reached: its name has no address"},
 	};
 	const char *where = to->where;
 	long os = 0;

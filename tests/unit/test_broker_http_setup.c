@@ -88,6 +88,7 @@ test_explain(void **state)
 		{CURLE_GOT_NOTHING, -ECONNRESET, "without an answer"},
 		{CURLE_PEER_FAILED_VERIFICATION, -ENOTCONN, "does not verify"},
 		{CURLE_OUT_OF_MEMORY, -ENOMEM, "out of memory"},
+		{CURLE_SETOPT_OPTION_SYNTAX, -ENOTCONN, "has no address"},
 		{CURLE_WEIRD_SERVER_REPLY, -EPROTO, "does not speak HTTP as expected"},
 		{CURLE_UNSUPPORTED_PROTOCOL, -EPROTO, "does not speak HTTP as expected"},
 	};
