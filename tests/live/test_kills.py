@@ -458,10 +458,12 @@ class Ends(Case):
 class Leftovers(Case):
     """Containers with our labels that are not ours, or nobody's any more."""
 
+    def setUp(self):
+        self.made = []
+
     def tearDown(self):
-        for box in engine.boxes():
-            if box["Labels"].get("io.bailey.test"):
-                engine.request("DELETE", f"/containers/{box['Id']}?force=1")
+        for made in self.made:
+            engine.request("DELETE", f"/containers/{made}?force=1")
 
     def labels_of(self, tree):
         tree.run("bash", "echo x")
@@ -479,6 +481,7 @@ class Leftovers(Case):
         }
         status, answer = engine.request("POST", "/containers/create", body)
         self.assertEqual(status, 201, answer)
+        self.made.append(answer["Id"])
         if start:
             self.assertEqual(engine.request("POST", f"/containers/{answer['Id']}/start")[0], 204)
         return answer["Id"]
