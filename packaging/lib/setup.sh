@@ -8,6 +8,8 @@ build_preset() { # PRESET [cmake argument...]
 	local preset=$1 log
 	shift
 	local dir=$BAILEY_TOP/build/$preset
+	as_owner test -x "$BAILEY_TOP" ||
+		die "$(tree_owner) owns this clone but cannot reach $BAILEY_TOP: move it, or give it to root with chown -R"
 	# The first writer of build/ must be the owner of the clone, or its user cannot build.
 	as_owner mkdir -p "$dir"
 	log=$(mktemp -t "bailey-build-$preset.XXXXXX")
