@@ -20,6 +20,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* cmocka's skip() says no reason; tests/tap-run reads it from this line. */
+#define test_skip(reason)                             \
+	do {                                          \
+		(void)printf("# skip: %s\n", reason); \
+		(void)fflush(stdout);                 \
+		skip();                               \
+	} while (0)
+
 /* Runs fn in a child with its log thrown away; the wait status. For fatal() and filters. */
 static inline int
 test_in_child(void (*fn)(void *arg), void *arg)

@@ -220,7 +220,7 @@ test_confine_lock_wants_the_role_uid(void **state)
 {
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		test_skip("needs root");
 	assert_int_equal(test_in_child(refused_in_child, NULL), 0);
 	assert_int_equal(test_in_child(switched_in_child, NULL), 0);
 }

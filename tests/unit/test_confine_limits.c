@@ -35,7 +35,7 @@ test_confine_ids_check(void **state)
 {
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		test_skip("needs root");
 	assert_int_equal(test_in_child(ids_in_child, NULL), 0);
 }
 
@@ -123,7 +123,7 @@ test_confine_caps(void **state)
 	(void)state;
 	assert_int_equal(test_in_child(no_kill_in_child, NULL), 0);
 	if (geteuid() != 0)
-		skip();
+		test_skip("needs root");
 	assert_int_equal(test_in_child(caps_in_child, &keep), 0);
 	keep = false;
 	assert_int_equal(test_in_child(caps_in_child, &keep), 0);
@@ -175,7 +175,7 @@ test_confine_no_files(void **state)
 	int status = test_in_child(no_files_in_child, NULL);
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip(); /* a kernel without Landlock */
+		test_skip("this kernel has no Landlock");
 	assert_int_equal(status, 0);
 }
 

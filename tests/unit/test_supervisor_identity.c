@@ -106,7 +106,7 @@ static void
 need_root(void)
 {
 	if (geteuid() != 0)
-		skip();
+		test_skip("needs root");
 }
 
 static void

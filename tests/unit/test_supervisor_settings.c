@@ -75,7 +75,7 @@ test_user_hash_differs_by_user(void **state)
 
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		test_skip("needs root");
 	assert_int_equal(settings_gather(&f, &o, error, sizeof(error)), 0);
 	assert_int_equal(test_in_child(hash_as_another_user, f.user_hash), 0);
 }
