@@ -24,7 +24,7 @@ struct bench {
 	struct mcp_client tree;
 	struct host_root root;
 	struct report report;
-	const char *image;
+	const char *image, *only; /* only: one part's name, NULL = all */
 	char sleeper[65];
 	size_t n_warm, n_exec_every, n_paced, n_cold;
 	unsigned loop_s;
@@ -440,14 +440,16 @@ bench_all(struct bench *b)
 	static const struct {
 		const char *name;
 		int (*run)(struct bench *b);
-	} parts[] = {{"warm calls", bench_warm},
-		     {"one call a second", bench_paced},
-		     {"cold calls", bench_cold},
-		     {"sustained loop", bench_sustained}};
+	} parts[] = {{"warm", bench_warm},
+		     {"paced", bench_paced},
+		     {"cold", bench_cold},
+		     {"sustained", bench_sustained}};
 
 	int r = raw_sleeper(body, b->sleeper);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(parts); i++) {
-		fprintf(stderr, "bench: %s\n", parts[i].name);
+		if (b->only != NULL && strcmp(b->only, parts[i].name) != 0)
+			continue;
+		fprintf(stderr, "bench: %s calls\n", parts[i].name);
 		r = parts[i].run(b);
 		if (r < 0)
 			cli_error("%s: %s", parts[i].name, strerror(-r));
@@ -475,8 +477,11 @@ cmd_bench(int argc, char **argv)
 			b.n_paced = 20;
 			b.n_cold = 10;
 			b.loop_s = 8;
+		} else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+			b.only = argv[++i];
 		} else {
-			cli_error("usage: bailey bench [--json] [--quick]");
+			cli_error("usage: bailey bench [--json] [--quick] [--only "
+				  "warm|paced|cold|sustained]");
 			return CLI_USAGE;
 		}
 	}

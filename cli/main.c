@@ -15,7 +15,7 @@ static const struct cli_command commands[] = {
 	{"run", "[-l python|bash|node] [-t SECONDS] [-m MB] [FILE|-] [ARG…]",
 	 "run a file in a fresh sandbox; its exit code is passed through", cmd_run},
 	{"image", "build [slim]", "build the sandbox image on the engine", cmd_image},
-	{"bench", "[--json] [--quick]",
+	{"bench", "[--json] [--quick] [--only PART]",
 	 "measure calls beside the host, docker exec and the raw engine", cmd_bench},
 };
 
