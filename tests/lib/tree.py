@@ -199,13 +199,22 @@ class Tree:
                     continue
         return found
 
-    def kill(self, program):
-        """kill -9 of one process of the tree by its (possibly cut) name."""
-        for name, pid in self.pids().items():
-            if name == program or name == program[:15]:
-                os.kill(pid, signal.SIGKILL)
-                return pid
-        raise AssertionError(f"no {program} in {self.pids()}")
+    def kill(self, program, seconds=8):
+        """kill -9 of one process of the tree by its (possibly cut) name; its pid.
+
+        Waits for it to be there: the frontend answers before the others are started, and a
+        restart takes its backoff.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            pids = self.pids()
+            for name, pid in pids.items():
+                if name == program or name == program[:15]:
+                    os.kill(pid, signal.SIGKILL)
+                    return pid
+            if time.monotonic() >= end:
+                raise AssertionError(f"no {program} in {pids}")
+            time.sleep(0.01)
 
     def kill_all(self):
         pids = list(self.pids().values())
