@@ -126,6 +126,13 @@ uint64_t clock_now_ms(void);  /* CLOCK_MONOTONIC */
 uint64_t clock_now_us(void);  /* CLOCK_MONOTONIC */
 uint64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: absolute deadlines */
 
+/* ---- sched.c ---- */
+/* Asks for the shortest time slice (sched_setattr(2), any user, Linux 6.12 and later; before that the
+ * kernel ignores it), so that a wake-up does not wait until another process has used up its own. For
+ * a process that works for microseconds at a time; what it forks starts without. -EINVAL when it runs
+ * under another policy than SCHED_OTHER, -errno when the kernel refuses; nothing is changed then. */
+int sched_prompt(void);
+
 /* ---- rand.c ---- */
 void random_bytes(void *p, size_t n); /* getrandom(2); fatal when it fails */
 

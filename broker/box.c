@@ -18,6 +18,9 @@
 #include "broker.h"
 
 #define TELL_DEADLINE_MS 50u
+/* Killing and making a container take both processors for tens of milliseconds: whoever asked reads
+ * the answer first. */
+#define YIELD_MS 2u
 #define LINGER_MS 100u     /* after destroy: the stream may still hold EXIT */
 #define AUTOREMOVE_MS 150u /* after a seen death the engine removes it by itself */
 #define RETRY_FIRST_MS 100u
@@ -59,9 +62,9 @@ static const struct action_row {
 static const unsigned char table[BOX_EVENTS][BOX_STATES] = {
 #define BOX_STATE(name, text)
 #define BOX_ACTION(name, next)
-#define BOX_EVENT(name, a, b, c, d, e, f, g, h, i, j, k, l, m)                        \
+#define BOX_EVENT(name, a, b, c, d, e, f, g, h, i, j, k, l, m, n)                     \
 	[ON_##name] = {ACT_##a, ACT_##b, ACT_##c, ACT_##d, ACT_##e, ACT_##f, ACT_##g, \
-		       ACT_##h, ACT_##i, ACT_##j, ACT_##k, ACT_##l, ACT_##m},
+		       ACT_##h, ACT_##i, ACT_##j, ACT_##k, ACT_##l, ACT_##m, ACT_##n},
 #include "box.def"
 #undef BOX_STATE
 #undef BOX_ACTION
@@ -272,7 +275,19 @@ act_grant(struct box *x)
 static void
 act_run(struct box *x)
 {
+	struct broker *b = x->b;
+
+	if (b->in_flight == 1) /* a refill now would only slow down this one call */
+		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
 	box_arm(x, TELL_DEADLINE_MS);
+}
+
+static void
+act_spend(struct box *x)
+{
+	x->cause = CAUSE_DONE;
+	x->b->quiet_until_ms = clock_now_ms() + YIELD_MS;
+	box_arm(x, YIELD_MS);
 }
 
 /* A step of the start failed, or the stream closed during it. */
@@ -330,6 +345,13 @@ act_end(struct box *x)
 	if (x->run)
 		run_box_ended(x->run, x->cause);
 	box_tell_kill(x);
+}
+
+static void
+act_clean_up(struct box *x)
+{
+	act_end(x);
+	broker_soon(x->b);
 }
 
 static void

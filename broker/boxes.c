@@ -60,6 +60,8 @@ box_tell_deadline(struct box *x)
 {
 	if (!x->deadline_told && (!x->run || x->run->phase != PHASE_ACCOUNT))
 		box_disarm(x); /* it was set for this, and would mean something else now */
+	if (!x->deadline_told)
+		broker_soon(x->b); /* the start of this call is over: a refill may begin */
 	x->deadline_told = true;
 	(void)orders_send(x->b, IPC_ROW(watch_deadline, .box = x->id, .at_ns = x->deadline_ns));
 }

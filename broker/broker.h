@@ -151,7 +151,7 @@ struct run {
 	bool retried, have_exit;
 	bool asked;      /* the reaper for the final figures */
 	uint32_t misled; /* hints of an EXIT that was none */
-	uint8_t *early;  /* h_run that came before the grant, or before the grant left us */
+	uint8_t *early;  /* payload of h_run that came with the submission; NULL: none, or written */
 	size_t early_len;
 	bool word_queued; /* call_granted is still in our memory: no RUN may be written */
 	char run_id[33];
@@ -267,6 +267,7 @@ struct broker {
 	uint64_t memory_bytes, memory_max_bytes;
 	struct pool pools[PROFILES_MAX][BOX_CLASSES];
 	uint64_t refill_after_ms, refill_backoff_ms;
+	uint64_t quiet_until_ms; /* no refill: a lone call is at its start or was just answered */
 	uint32_t cpu_boxes[64]; /* boxes pinned to each processor */
 	struct probe probe;
 	struct sweep sweep;

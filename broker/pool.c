@@ -317,7 +317,7 @@ pool_refill(struct broker *b)
 	struct box *x;
 
 	if (!may_wait(b) || b->probe.state != ENGINE_UP || !b->reaper ||
-	    clock_now_ms() < b->refill_after_ms)
+	    clock_now_ms() < b->refill_after_ms || clock_now_ms() < b->quiet_until_ms)
 		return;
 	pool = neediest(b, &i, &c, &total, &starting);
 	if (!pool || starting || (b->in_flight && pool->n_ready) || b->starting || b->queued ||

@@ -36,6 +36,11 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 			  .profile = d->profile,
 			  .limits = d->limits,
 			  .queued_ms = clock_now_ms()};
+	if (m->spec.len) {
+		r->early = xcalloc(1, m->spec.len);
+		memcpy(r->early, m->spec.data, m->spec.len);
+		r->early_len = m->spec.len;
+	}
 	random_bytes(id, sizeof(id));
 	hex_encode(r->run_id, id, sizeof(id));
 	if (idmap_put(b->runs, r->id, r) < 0)
@@ -127,6 +132,7 @@ static void
 finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms,
        const struct ipc_watch_figures *final)
 {
+	struct broker *b = r->front->b;
 	struct box *x;
 	enum end_cause cause = r->have_exit ? CAUSE_DONE : r->cause;
 
@@ -138,7 +144,9 @@ finish(struct run *r, enum run_status status, const char *message, uint32_t retr
 		 r->have_exit ? r->exit_us - r->run_us : 0);
 	x = detach(r);
 	leave(r);
-	if (x)
+	if (x && cause == CAUSE_DONE && b->in_flight == 0 && b->queued == 0)
+		box_event(x, ON_DONE);
+	else if (x)
 		box_end(x, cause == CAUSE_NONE ? CAUSE_START : cause);
 }
 
@@ -171,7 +179,7 @@ send_granted(struct run *r)
 	r->word_queued = r->front->link && link_queued(r->front->link) > 0;
 }
 
-/* Writes the specification that came ahead. r may be gone. */
+/* Writes the specification that came with the submission. r may be gone. */
 static void
 release_early(struct run *r)
 {
@@ -341,19 +349,6 @@ run_box_failed(struct run *r, const struct engine_result *why)
 
 /* ---- frames ---- */
 
-/* A whole specification may follow call_submit at once; it waits with the call. */
-static int
-keep_early(struct run *r, const struct ipc_call_frame *m)
-{
-	if (r->early || m->type != GUEST_h_run || m->stream != 0 || m->data.len == 0 ||
-	    m->data.len > GUEST_PAYLOAD_MAX)
-		return -EPROTO;
-	r->early = xcalloc(1, m->data.len);
-	memcpy(r->early, m->data.data, m->data.len);
-	r->early_len = m->data.len;
-	return 0;
-}
-
 static int
 write_frame(struct run *r, const struct ipc_call_frame *m)
 {
@@ -386,11 +381,9 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 	if (r->phase == PHASE_ACCOUNT)
 		return 0; /* the run is over; the frontend does not know yet */
 	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
-		return keep_early(r, m);
-	if (r->word_queued && m->type == GUEST_h_run && !r->early)
-		return keep_early(r, m); /* perhaps sent before the word was heard */
+		return -EPROTO; /* it has not heard the word */
 	if (r->word_queued) {
-		/* No other frame is sent before the word was heard. */
+		/* Then it has heard it: the word is out. */
 		uint64_t id = r->id;
 		struct broker *b = r->front->b;
 		r->word_queued = false;

@@ -285,7 +285,6 @@ finish_spec(const struct call *c, uint32_t timeout_ms, uint32_t more_flags, stru
 	struct guest_spec spec;
 	int r;
 
-	buf_init(ret, GUEST_SPEC_MAX);
 	r = spec_decode(buf_data(&c->spec), buf_len(&c->spec), &spec);
 	if (r < 0)
 		return r;
@@ -296,46 +295,46 @@ finish_spec(const struct call *c, uint32_t timeout_ms, uint32_t more_flags, stru
 	return r;
 }
 
-/* A short specification that needs nothing of the grant goes right behind the submission, which
- * saves a round trip; the broker keeps it until it grants the call. One that cannot be sent here
- * is sent then. */
+/* A short specification that needs nothing of the grant goes with the submission, which saves a
+ * round trip; the broker keeps it until it grants the call. Left empty where it cannot. */
 static void
-send_early(struct call *c)
+early_spec(const struct call *c, struct buf *ret)
 {
 	uint32_t timeout_ms = c->ask.timeout_ms;
 	bool plain = c->ask.profile[0] == '\0' && c->ask.image[0] == '\0';
 	/* other limits may mean that the waiting interpreter is not used: the grant tells */
 	bool same_limits = c->ask.memory_bytes == 0 && c->ask.cpus_milli == 0;
-	struct buf spec;
 
 	if (timeout_ms == 0 && plain)
 		timeout_ms = c->fe->default_timeout_ms;
 	if (timeout_ms == 0 || (!same_limits && c->box_class != BOX_SHELL) ||
 	    buf_len(&c->spec) > GUEST_PAYLOAD_MAX)
 		return;
-	c->spec_sent = finish_spec(c, timeout_ms, 0, &spec) == 0 &&
-		       send_frame(c, GUEST_h_run, 0, buf_data(&spec), buf_len(&spec)) == 0;
-	buf_done(&spec);
+	if (finish_spec(c, timeout_ms, 0, ret) < 0)
+		buf_clear(ret);
 }
 
 int
 upcalls_submit(struct call *c)
 {
 	struct link *l = c->fe->broker;
+	struct buf spec;
 	int r;
 
 	if (l == NULL)
 		return -ENOTCONN;
 	if (c->kind == CALL_HEALTH)
 		return link_send(l, IPC_ROW(health_query, .call = c->no));
-	c->spec_sent = false;
+	buf_init(&spec, GUEST_SPEC_MAX);
+	early_spec(c, &spec);
 	r = link_send(l,
 		      IPC_ROW(call_submit, .call = c->no, .box_class = c->box_class,
 			      .profile = IPC_STR(c->ask.profile), .image = IPC_STR(c->ask.image),
 			      .timeout_ms = c->ask.timeout_ms, .memory_bytes = c->ask.memory_bytes,
-			      .cpus_milli = c->ask.cpus_milli, .flags = c->flags));
-	if (r == 0)
-		send_early(c);
+			      .cpus_milli = c->ask.cpus_milli, .flags = c->flags,
+			      .spec = {buf_data(&spec), buf_len(&spec)}));
+	c->spec_sent = r == 0 && buf_len(&spec) > 0;
+	buf_done(&spec);
 	return r;
 }
 
@@ -348,6 +347,7 @@ upcalls_run(struct call *c)
 	if (c->ask.timeout_ms == 0 && c->ask.profile[0] == '\0' && c->ask.image[0] == '\0')
 		c->fe->default_timeout_ms = c->grant.timeout_ms;
 	if (!c->spec_sent) {
+		buf_init(&spec, GUEST_SPEC_MAX);
 		r = finish_spec(c, c->grant.timeout_ms,
 				c->grant.start == START_WARM ? 0 : (uint32_t)SPEC_LIVE, &spec);
 		if (r == 0)

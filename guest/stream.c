@@ -88,12 +88,18 @@ stream_frame_len(const uint8_t *p)
 	return GUEST_HEADER_LEN + (size_t)(p[2] | (p[3] << 8)) + GUEST_CRC_LEN;
 }
 
+/* Kept frames wait. With a session lost nobody would read them: SYNC says from where to send again.
+ */
+static bool
+stream_more(const struct stream *s)
+{
+	return s->session != SESSION_LOST && s->kept_on_wire < buf_len(&s->kept);
+}
+
 static void
 stream_fill_wire(struct stream *s)
 {
-	if (s->session == SESSION_LOST)
-		return; /* nobody would read it; SYNC says from where to send again */
-	while (s->kept_on_wire < buf_len(&s->kept) && buf_len(&s->wire) < STREAM_WIRE_FULL) {
+	while (stream_more(s) && buf_len(&s->wire) < STREAM_WIRE_FULL) {
 		const uint8_t *frame = buf_data(&s->kept) + s->kept_on_wire;
 		size_t n = stream_frame_len(frame);
 
@@ -120,9 +126,11 @@ stream_flush(struct stream *s)
 	do {
 		ssize_t n;
 
-		stream_fill_wire(s);
-		if (s->ack_at_ms != 0 && (buf_len(&s->wire) > 0 || clock_now_ms() >= s->ack_at_ms))
+		/* Before what is sent anyway: EXIT at the end of a packet can be seen early. */
+		if (s->ack_at_ms != 0 &&
+		    (stream_more(s) || buf_len(&s->wire) > 0 || clock_now_ms() >= s->ack_at_ms))
 			stream_put_ack(s);
+		stream_fill_wire(s);
 		if (buf_len(&s->wire) == 0)
 			return;
 		n = write(s->out_fd, buf_data(&s->wire), buf_len(&s->wire));

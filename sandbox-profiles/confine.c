@@ -194,7 +194,8 @@ confine_start(const struct confine_plan *plan, int last_fd)
 	r = fill_standard_fds();
 	if (r < 0)
 		return r;
-	(void)umask(077); /* cannot fail */
+	(void)umask(077);     /* cannot fail */
+	(void)sched_prompt(); /* only faster: nothing hangs on it */
 	return follow_parent(plan);
 }
 

@@ -294,6 +294,11 @@ world_settle(void)
 {
 	for (int i = 0; i < 200; i++)
 		world_turn();
+	for (int i = 0; i < 10000 && boxes_in(BOX_SPENT) > 0; i++) {
+		(void)usleep(1000); /* its clean-up waits a moment on the real clock */
+		for (int k = 0; k < 50; k++)
+			world_turn();
+	}
 }
 
 void

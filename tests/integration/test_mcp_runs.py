@@ -102,7 +102,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(self.rig.message(1)["result"]["structuredContent"]["start"], "cold")
 
     def test_a_short_specification_needs_no_grant(self):
-        """It comes right behind the submission once its timeout is known, and only then."""
+        """It comes with the submission once its timeout is known, and only then."""
         rig = self.rig
         cases = [({}, False), ({}, True), ({"timeout_seconds": 2}, True), ({"profile": "p"}, False),
                  ({"memory_mb": 64}, False), ({"stdin": "x"}, True),
@@ -110,9 +110,11 @@ class Runs(unittest.TestCase):
         for more, early in cases:
             with self.subTest(more=str(more)[:40], early=early):
                 rig.call("execute_code", dict({"language": "python", "code": "1"}, **more))
-                call = rig.submitted()["call"]
+                submitted = rig.submitted()
+                call = submitted["call"]
+                self.assertEqual(submitted["spec"] != b"", early)
                 if early:
-                    spec = rig.spec(call)
+                    spec = ipcrows.spec_read(submitted["spec"])
                     self.assertEqual(spec[2], 2000 if "timeout_seconds" in more else 10000)
                 self.assertTrue(rig.broker_silent(0.02))
                 rig.grant(call)

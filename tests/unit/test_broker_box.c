@@ -65,7 +65,7 @@ bring_to(enum box_state want, struct client *c)
 		fake.hold[hold[want]] = true;
 	fake.guest.hello = want != BOX_STARTED;
 	fake.guest.exit = false;
-	c->auto_run = want == BOX_RUNNING;
+	c->auto_run = want == BOX_RUNNING || want == BOX_SPENT;
 	w->reaper.kill = want != BOX_ENDING;
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	if (want == BOX_READY || want == BOX_WARM) {
@@ -78,6 +78,10 @@ bring_to(enum box_state want, struct client *c)
 		(void)submit(c, BOX_PYTHON);
 	}
 	world_settle();
+	if (want == BOX_SPENT) {
+		box_in(BOX_RUNNING)->run->have_exit = true;
+		run_finish(box_in(BOX_RUNNING)->run, RUN_ok, NULL, 0);
+	}
 	if (want == BOX_ENDING || want == BOX_REMOVING) {
 		fake.hold[OP_REMOVE] = true;
 		w->reaper.autoremove = false;

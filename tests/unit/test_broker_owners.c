@@ -110,8 +110,10 @@ test_no_run_before_the_word_has_left(void **state)
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	c->auto_run = false;
 	backlog = 1;
-	call = submit(c, BOX_SHELL);
-	send_frame(c, call, GUEST_h_run, 0, "code", 4); /* ahead of the grant */
+	call = submit_with(c, (struct ipc_call_submit){.box_class = BOX_SHELL,
+						       .profile = IPC_STR(""),
+						       .image = IPC_STR(""),
+						       .spec = {(const uint8_t *)"code", 4}});
 	assert_true(granted(c, call));
 	world_settle();
 	assert_int_equal(fake.spec_len, 0);
@@ -120,12 +122,14 @@ test_no_run_before_the_word_has_left(void **state)
 	assert_true(ended(c, call));
 	assert_int_equal(fake.spec_len, 4);
 
-	/* Between grant and word: the same. A frame that needs the grant shows it was heard. */
+	/* A frame, which needs the grant, shows that the word was heard. */
 	fake.spec_len = 0;
 	backlog = 1;
-	call = submit(c, BOX_SHELL);
+	call = submit_with(c, (struct ipc_call_submit){.box_class = BOX_SHELL,
+						       .profile = IPC_STR(""),
+						       .image = IPC_STR(""),
+						       .spec = {(const uint8_t *)"more", 4}});
 	assert_true(granted(c, call));
-	send_frame(c, call, GUEST_h_run, 0, "more", 4);
 	world_settle();
 	assert_int_equal(fake.spec_len, 0);
 	send_frame(c, call, GUEST_h_stdin_eof, 0, "", 0);

@@ -110,6 +110,7 @@ test_a_silent_box_is_not_handed_out(void **state)
 	assert_true(granted(c, call));
 	assert_int_equal(seen_of(c, call)->grant.start, START_COLD);
 	assert_true(ended(c, call));
+	world_settle(); /* its own end is told */
 	fake.guest.pong = true;
 	world_later(1000);
 	assert_int_equal(w->reaper.last_cause, CAUSE_SILENT);

@@ -230,6 +230,16 @@ has_deadline(void *arg)
 	return w->reaper.deadline_ns > 0;
 }
 
+static uint64_t
+submit_spec(struct client *c, enum box_class box_class, const char *spec)
+{
+	return submit_with(c,
+			   (struct ipc_call_submit){.box_class = box_class,
+						    .profile = IPC_STR(""),
+						    .image = IPC_STR(""),
+						    .spec = {(const uint8_t *)spec, strlen(spec)}});
+}
+
 static void
 test_early_specification(void **state)
 {
@@ -239,8 +249,7 @@ test_early_specification(void **state)
 	(void)state;
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	c->auto_run = false;
-	call = submit(c, BOX_SHELL); /* cold: it waits for the grant */
-	send_frame(c, call, GUEST_h_run, 0, "early code", 10);
+	call = submit_spec(c, BOX_SHELL, "early code"); /* cold: it waits for the grant */
 	assert_true(ended(c, call));
 	assert_true(seen_of(c, call)->granted);
 	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
@@ -249,33 +258,39 @@ test_early_specification(void **state)
 	w->b.settings.flags &= ~(uint32_t)SETTINGS_NO_POOL;
 	(void)link_send(c->link, IPC_ROW(warm_hint, ));
 	wait_warm(BOX_SHELL, 1);
-	call = submit(c, BOX_SHELL); /* warm: the grant comes first all the same */
-	send_frame(c, call, GUEST_h_run, 0, "again", 5);
+	call = submit_spec(c, BOX_SHELL, "again"); /* warm: the grant comes first all the same */
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->grant.start, START_WARM);
-	call = submit_with(c, (struct ipc_call_submit){.profile = IPC_STR("nosuch")});
-	send_frame(c, call, GUEST_h_run, 0, "again", 5); /* denied: dropped in silence */
-	assert_true(ended(c, call));
+	call = submit_with(c, (struct ipc_call_submit){.profile = IPC_STR("nosuch"),
+						       .spec = {(const uint8_t *)"no", 2}});
+	assert_true(ended(c, call)); /* denied: dropped with it */
 	world_settle();
 	assert_false(c->closed);
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	fake.hold[OP_CREATE] = true;
-	call = submit(c, BOX_NODE);
-	send_frame(c, call, GUEST_h_run, 0, "one", 3);
+	call = submit_spec(c, BOX_NODE, "one");
 	world_settle();
 	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call)); /* freed with the call */
 	assert_true(ended(c, call));
-	call = submit(c, BOX_NODE);
-	send_frame(c, call, GUEST_h_run, 0, "one", 3);
-	send_frame(c, call, GUEST_h_run, 0, "two", 3); /* one, and nothing but h_run */
-	world_settle();
-	assert_true(c->closed);
-	c = world_client(1, OWNER_TREE, 1);
-	c->auto_run = false;
-	call = submit(c, BOX_NODE);
-	send_frame(c, call, GUEST_h_spec, 0, "one", 3);
-	world_settle();
-	assert_true(c->closed);
+}
+
+/* It has not heard the word: whatever it sends is against the rules. */
+static void
+test_no_frame_before_the_grant(void **state)
+{
+	static const enum guest_type types[] = {GUEST_h_spec, GUEST_h_run, GUEST_h_stdin};
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_CREATE] = true;
+	for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+		struct client *c = world_client(i, OWNER_TREE, 1);
+		uint64_t call = submit(c, BOX_NODE);
+
+		send_frame(c, call, types[i], 0, "x", 1); /* 0 is also stdin's stream */
+		world_settle();
+		assert_true(c->closed);
+	}
 }
 
 static void
@@ -568,6 +583,7 @@ main(void)
 		T(test_each_step_failing_leaves_nothing),
 		T(test_cancel_in_every_phase),
 		T(test_early_specification),
+		T(test_no_frame_before_the_grant),
 		T(test_deadline_of_the_reaper_is_timed_out),
 		T(test_deadline_without_reaper_ends_by_the_tick),
 		T(test_death_without_exit),

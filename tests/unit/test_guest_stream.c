@@ -332,7 +332,7 @@ test_stream_ack_rides_on_output(void **state)
 	assert_true(f->g.stream.ack_at_ms != 0);
 	send_three(f);
 	stream_flush(&f->g.stream);
-	assert_string_equal(host_reads(f), "123a");
+	assert_string_equal(host_reads(f), "a123");
 	assert_true(f->g.stream.ack_at_ms == 0);
 	put(f, GUEST_h_spec, 2, "x", 1);
 	assert_int_equal(stream_intake(&f->g), 0);
