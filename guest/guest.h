@@ -75,7 +75,7 @@ struct launch {
 	uint32_t n_argv, n_env;
 	uint32_t with_control; /* GUEST_CONTROL_FD is open in it */
 	int32_t pid;           /* written by the runner: the last process it started */
-	uint64_t affinity;     /* 0 = leave */
+	const char *program;   /* what path was last found for */
 	char path[64];
 	char cwd[LAUNCH_PATH_MAX];
 	size_t len;
@@ -214,7 +214,10 @@ struct runner_fds {
 };
 /* Forks the runner. Before dumpable is cleared and before any frame was read. 0 or -errno. */
 int runner_start(struct runner *r, struct runner_fds *ret);
-int runner_order(struct runner *r);         /* start what launch says */
+int runner_order(struct runner *r); /* start what launch says */
+/* Binds the runner, and so all it starts, to these processors, and PID 1 to the others where there
+ * are any: it passes output on while the run goes on. 0 = leave both. */
+void runner_affinity(const struct runner *r, uint64_t mask);
 void runner_block_output(struct runner *r); /* takes back O_NONBLOCK a waiting node has set */
 int runner_report(struct runner *r, struct report *ret); /* 1, 0 = none now, -errno = gone */
 

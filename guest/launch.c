@@ -86,12 +86,17 @@ launch_file(uint32_t kind)
 static int
 launch_find(struct launch *l, const char *program)
 {
+	if (l->program != NULL && strcmp(l->program, program) == 0)
+		return 0; /* the waiting sandbox looked already; its root is read-only */
 	for (size_t i = 0; i < ARRAY_LEN(launch_dirs); i++) {
 		int n = snprintf(l->path, sizeof(l->path), "%s/%s", launch_dirs[i], program);
 
-		if (n > 0 && (size_t)n < sizeof(l->path) && access(l->path, X_OK) == 0)
+		if (n > 0 && (size_t)n < sizeof(l->path) && access(l->path, X_OK) == 0) {
+			l->program = program;
 			return 0;
+		}
 	}
+	l->program = NULL;
 	return ENOENT;
 }
 

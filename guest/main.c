@@ -53,7 +53,7 @@ guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
 		g->stream.secret[i] = hello->secret[i];
 	g->stream.session = SESSION_OPEN;
 	g->lifetime_end_ms = clock_now_ms() + (uint64_t)hello->lifetime_s * 1000;
-	g->runner.launch->affinity = hello->affinity;
+	runner_affinity(&g->runner, hello->affinity);
 	g->prestart = PRESTART_DUE;
 	return 0;
 }

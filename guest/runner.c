@@ -46,21 +46,6 @@ runner_prefer_oom(void)
 	(void)close(fd);
 }
 
-static void
-runner_affinity(uint64_t mask)
-{
-	cpu_set_t set;
-
-	if (mask == 0)
-		return;
-	CPU_ZERO(&set);
-	for (unsigned i = 0; i < 64; i++) {
-		if ((mask >> i & 1) != 0)
-			CPU_SET(i, &set);
-	}
-	(void)sched_setaffinity(0, sizeof(set), &set); /* a hint; the quota is the limit */
-}
-
 /* Pointers into the launch text: argv, NULL, env, NULL. */
 static char **
 runner_vectors(struct launch *l)
@@ -218,7 +203,6 @@ runner_serve_one(struct launch *l, const struct runner_ends *ends)
 {
 	struct report report = {.what = REPORT_FAILED};
 
-	runner_affinity(l->affinity);
 	report.status = runner_spawn(l, ends);
 	if (report.status != 0) {
 		runner_say(ends, &report);
@@ -340,6 +324,26 @@ runner_start(struct runner *r, struct runner_fds *ret)
 			return err;
 	}
 	return 0;
+}
+
+void
+runner_affinity(const struct runner *r, uint64_t mask)
+{
+	cpu_set_t theirs, ours;
+
+	if (mask == 0 || sched_getaffinity(0, sizeof(ours), &ours) == -1)
+		return;
+	CPU_ZERO(&theirs);
+	for (unsigned i = 0; i < 64; i++) {
+		if ((mask >> i & 1) != 0) {
+			CPU_SET(i, &theirs);
+			CPU_CLR(i, &ours);
+		}
+	}
+	/* Hints; the quota is the limit. */
+	(void)sched_setaffinity(r->pid, sizeof(theirs), &theirs);
+	if (CPU_COUNT(&ours) > 0)
+		(void)sched_setaffinity(0, sizeof(ours), &ours);
 }
 
 int

@@ -142,10 +142,10 @@ read_number(int fd, const char *key, uint64_t *ret)
 }
 
 void
-counters_read(const struct counters *c, struct figures *ret)
+counters_read(const struct counters *c, bool current, struct figures *ret)
 {
 	*ret = (struct figures){.have = 0};
-	if (read_number(c->usage, "", &ret->current_bytes))
+	if (current && read_number(c->usage, "", &ret->current_bytes))
 		ret->have |= FIG_CURRENT;
 	if (read_number(c->peak, "", &ret->peak_bytes))
 		ret->have |= FIG_PEAK;

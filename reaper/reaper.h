@@ -120,7 +120,9 @@ struct figures {
 void counters_init(struct counters *c);
 /* Opens what there is; a missing file just leaves its figure out. */
 void counters_open(struct counters *c, int proc_fd, int cgroup_fd, uint32_t pid);
-void counters_read(const struct counters *c, struct figures *ret);
+/* current: memory in use now as well, which only a baseline needs; a read costs microseconds of a
+ * call. */
+void counters_read(const struct counters *c, bool current, struct figures *ret);
 void counters_close(struct counters *c);
 
 /* ---- deadline.c: one timer for all boxes ---- */

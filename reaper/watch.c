@@ -162,7 +162,7 @@ reaper_on_watch_account(void *ctx, struct link *l, const struct ipc_row *row)
 	struct figures f = {.have = 0};
 
 	if (b != NULL)
-		counters_read(&b->counters, &f);
+		counters_read(&b->counters, m->phase == ACCOUNT_BASELINE, &f);
 	(void)link_send(l, IPC_ROW(watch_figures, .box = m->box, .phase = m->phase, .have = f.have,
 				   .cpu_us = f.cpu_us, .current_bytes = f.current_bytes,
 				   .peak_bytes = f.peak_bytes, .oom_kills = f.oom_kills,

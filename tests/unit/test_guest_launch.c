@@ -133,7 +133,11 @@ test_launch_finds_the_program(void **state)
 	assert_int_equal(launch_fill_run(&launch, &spec, 1), 0);
 	assert_string_equal(launch.path, "/bin/node");
 	only_path = "/opt/node";
+	assert_int_equal(launch_fill_run(&launch, &spec, 1), 0); /* known from before */
+	assert_string_equal(launch.path, "/bin/node");
+	launch.program = "python3";
 	assert_int_equal(launch_fill_run(&launch, &spec, 1), ENOENT);
+	assert_null(launch.program);
 	only_path = NULL;
 	spec.kind = 99;
 	assert_int_equal(launch_fill_run(&launch, &spec, 1), EINVAL);

@@ -79,7 +79,7 @@ test_v1(void **state)
 	put_v1();
 	counters_init(&c);
 	counters_open(&c, proc_fd, cgroup_fd, 42);
-	counters_read(&c, &f);
+	counters_read(&c, true, &f);
 	assert_int_equal(f.have, ALL);
 	assert_int_equal(f.current_bytes, 1000);
 	assert_int_equal(f.peak_bytes, 2000);
@@ -88,11 +88,11 @@ test_v1(void **state)
 	assert_int_equal(f.pids_hits, 4);
 	/* read anew each time, from the start */
 	put("cg/memory/d/c/memory.max_usage_in_bytes", "2500\n");
-	counters_read(&c, &f);
+	counters_read(&c, true, &f);
 	assert_int_equal(f.peak_bytes, 2500);
 	counters_close(&c);
 	counters_close(&c);
-	counters_read(&c, &f);
+	counters_read(&c, true, &f);
 	assert_int_equal(f.have, 0);
 	assert_int_equal(test_open_fds(), fds);
 }
@@ -114,7 +114,7 @@ test_v2(void **state)
 	put("cg/system.slice/docker-x.scope/pids.events", "max 12\n");
 	counters_init(&c);
 	counters_open(&c, proc_fd, cgroup_fd, 42);
-	counters_read(&c, &f);
+	counters_read(&c, true, &f);
 	assert_int_equal(f.have, ALL);
 	assert_int_equal(f.current_bytes, 7);
 	assert_int_equal(f.peak_bytes, 8);
@@ -136,7 +136,7 @@ test_missing_files_leave_figures_out(void **state)
 	put("cg/c/memory.current", "7\n");
 	counters_init(&c);
 	counters_open(&c, proc_fd, cgroup_fd, 42);
-	counters_read(&c, &f);
+	counters_read(&c, true, &f);
 	assert_int_equal(f.have, FIG_CURRENT);
 	counters_close(&c);
 }
@@ -156,7 +156,7 @@ test_odd_content_is_no_figure(void **state)
 	counters_open(&c, proc_fd, cgroup_fd, 42);
 	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
 		put("cg/cpuacct/d/c/cpuacct.usage", odd[i]);
-		counters_read(&c, &f);
+		counters_read(&c, true, &f);
 		assert_int_equal(f.have, FIG_CURRENT | FIG_PEAK);
 	}
 	counters_close(&c);
@@ -177,7 +177,7 @@ test_paths_stay_below_the_root(void **state)
 	counters_init(&c);
 	for (uint32_t pid = 41; pid <= 44; pid++) {
 		counters_open(&c, proc_fd, cgroup_fd, pid);
-		counters_read(&c, &f);
+		counters_read(&c, true, &f);
 		assert_int_equal(f.have, 0);
 	}
 	counters_close(&c);
