@@ -21,7 +21,7 @@ enum base_fd {
 	FD_LOG = 2,
 	FD_SUPERVISOR = 3, /* this process' end of its supervisor link */
 	FD_PEER = 4,       /* frontend, reaper: broker link; broker: reaper link */
-	FD_STATE = 5,      /* reaper: ledger memfd; others closed */
+	FD_STATE = 5,      /* reaper: ledger memfd; broker: kept output memfd; frontend closed */
 	FD_FIRST_FREE = 6,
 };
 
