@@ -14,7 +14,9 @@ static const struct cli_command commands[] = {
 	 cmd_mcp},
 	{"run", "[-l python|bash|node] [-t SECONDS] [-m MB] [FILE|-] [ARG…]",
 	 "run a file in a fresh sandbox; its exit code is passed through", cmd_run},
-	{"image", "build [slim]", "build the sandbox image on the engine", cmd_image},
+	{"image", "build [slim|full]",
+	 "build a sandbox image on the engine (full: git, compilers, numpy, pandas, matplotlib)",
+	 cmd_image},
 	{"bench", "[--json] [--quick] [--only PART]",
 	 "measure calls beside the host, docker exec and the raw engine", cmd_bench},
 };
