@@ -72,6 +72,7 @@ struct fit policy_fit(enum box_class box_class, const struct limits *have,
 		      const struct limits *want, uint32_t call_flags, bool can_update);
 
 #include "box.h"
+#include "store.h"
 
 /* ---- owners.c: who owns fronts, runs and boxes ---- */
 TAILQ_HEAD(run_list, run);
@@ -89,6 +90,7 @@ struct front { /* one frontend's link */
 	struct broker *b;
 	uint64_t peer_id;
 	uint64_t last_call; /* highest number submitted */
+	uint32_t wrong_tokens;
 	struct link *link;
 	struct link_config config;
 	struct owner *owner;
@@ -271,6 +273,8 @@ struct broker {
 	uint32_t cpu_boxes[64]; /* boxes pinned to each processor */
 	struct probe probe;
 	struct sweep sweep;
+	struct store *store; /* NULL: nothing is kept */
+	struct auth auth;
 	struct layers_row layers[8];
 	size_t n_layers;
 	struct health_query queries[32];
