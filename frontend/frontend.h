@@ -29,7 +29,7 @@ struct call;
 void mcp_on_message(void *ctx, char *text, size_t len);
 void mcp_on_oversize(void *ctx);
 const char *mcp_rev_name(enum mcp_rev rev);
-void mcp_send_progress(struct frontend *fe, enum mcp_rev rev, const struct rpc_id *token,
+void mcp_send_progress(struct frontend *fe, const struct reply_to *to, const struct rpc_id *token,
 		       uint64_t progress, const char *message);
 
 /* ---- tools.c, schema.c: tools.def ---- */

@@ -276,10 +276,12 @@ rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct 
 }
 
 void
-rpc_send_notification(struct frontend *fe, const char *method, struct cJSON *params)
+rpc_send_notification(struct frontend *fe, const struct reply_to *to, const char *method,
+		      struct cJSON *params)
 {
 	cJSON *message = envelope();
 
+	(void)to; /* one stream carries everything */
 	(void)cJSON_AddStringToObject(message, "method", method);
 	(void)cJSON_AddItemToObjectCS(message, "params", params);
 	send_json(fe, message, 0);

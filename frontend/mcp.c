@@ -439,14 +439,14 @@ mcp_on_oversize(void *ctx)
 }
 
 void
-mcp_send_progress(struct frontend *fe, enum mcp_rev rev, const struct rpc_id *token,
+mcp_send_progress(struct frontend *fe, const struct reply_to *to, const struct rpc_id *token,
 		  uint64_t progress, const char *message)
 {
 	cJSON *params = cJSON_CreateObject();
 
 	(void)cJSON_AddItemToObject(params, "progressToken", rpc_id_json(token));
 	(void)cJSON_AddNumberToObject(params, "progress", (double)progress);
-	if (rev >= REV_2025_03_26)
+	if (to->rev >= REV_2025_03_26)
 		(void)cJSON_AddStringToObject(params, "message", message);
-	rpc_send_notification(fe, "notifications/progress", params);
+	rpc_send_notification(fe, to, "notifications/progress", params);
 }

@@ -16,6 +16,7 @@ struct frontend;
 #define SEND_QUEUE_MAX ((size_t)16 << 20) /* unsent answers; past it the client is cut */
 #define BATCH_MAX 64u                     /* elements */
 #define RPC_ID_MAX 128u                   /* bytes of a string id or progress token */
+#define RPC_TAG_MAX 160u
 
 /* ---- stdio.c: the transport; another transport is another file with these functions ---- */
 struct transport;
@@ -90,6 +91,7 @@ enum rpc_code {
 	RPC_PARAMS = -32602,
 	RPC_INTERNAL = -32603,
 	RPC_VERSION = -32022,
+	RPC_RESOURCE = -32002, /* no such resource; legacy revisions only */
 };
 enum rpc_id_kind { RPC_ID_NONE, RPC_ID_STRING, RPC_ID_NUMBER };
 struct rpc_id { /* a request id or a progress token */
@@ -101,7 +103,9 @@ struct rpc_id { /* a request id or a progress token */
 struct reply_to {
 	struct rpc_id id;
 	enum mcp_rev rev;
-	uint64_t batch; /* 0: none */
+	uint8_t log_level;         /* enum log_word the request itself asked for; 0: none */
+	uint64_t batch;            /* 0: none */
+	char tag[RPC_TAG_MAX + 1]; /* what call_submit is named by for cancel_tag; "" none */
 };
 enum rpc_kind { RPC_KIND_REQUEST, RPC_KIND_NOTIFICATION, RPC_KIND_RESPONSE };
 struct rpc_message {
@@ -122,7 +126,9 @@ struct cJSON *rpc_id_json(const struct rpc_id *id);
 void rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result);
 void rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct cJSON *data,
 		    const char *fmt, ...) PRINTF_LIKE(5, 6);
-void rpc_send_notification(struct frontend *fe, const char *method, struct cJSON *params);
+/* to: the request it belongs to, whose stream carries it; NULL: none. */
+void rpc_send_notification(struct frontend *fe, const struct reply_to *to, const char *method,
+			   struct cJSON *params);
 /* A batch collects its answers and sends them when the last is in. */
 uint64_t rpc_batch_open(struct frontend *fe, size_t elements);
 void rpc_batch_skip(struct frontend *fe, uint64_t no); /* one element has no answer */

@@ -132,7 +132,7 @@ test_rpc_send_forms(void **state)
 	rpc_send_error(&fe, &to, RPC_PARSE, NULL, "p");
 	assert_string_equal(fake_sent(), "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":"
 					 "{\"code\":-32700,\"message\":\"p\"}}\n");
-	rpc_send_notification(&fe, "n", cJSON_CreateObject());
+	rpc_send_notification(&fe, NULL, "n", cJSON_CreateObject());
 	assert_string_equal(fake_sent(), "{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{}}\n");
 }
 

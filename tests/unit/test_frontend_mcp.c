@@ -234,13 +234,15 @@ static void
 test_mcp_progress_form(void **state)
 {
 	struct rpc_id token = {.kind = RPC_ID_STRING, .text = "t"};
+	struct reply_to to = {.rev = REV_2024_11_05};
 
 	(void)state;
-	mcp_send_progress(&fe, REV_2024_11_05, &token, 3, "m");
+	mcp_send_progress(&fe, &to, &token, 3, "m");
 	assert_string_equal(fake_sent(),
 			    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\","
 			    "\"params\":{\"progressToken\":\"t\",\"progress\":3}}\n");
-	mcp_send_progress(&fe, REV_2025_03_26, &token, 4, "m");
+	to.rev = REV_2025_03_26;
+	mcp_send_progress(&fe, &to, &token, 4, "m");
 	assert_non_null(strstr(fake_sent(), "\"progress\":4,\"message\":\"m\""));
 }
 

@@ -12,8 +12,8 @@ static unsigned count;
 static uint64_t last_value;
 
 uint64_t __wrap_clock_now_ms(void);
-void __wrap_mcp_send_progress(struct frontend *f, enum mcp_rev rev, const struct rpc_id *token,
-			      uint64_t progress, const char *message);
+void __wrap_mcp_send_progress(struct frontend *f, const struct reply_to *to,
+			      const struct rpc_id *token, uint64_t progress, const char *message);
 
 uint64_t
 __wrap_clock_now_ms(void)
@@ -22,11 +22,11 @@ __wrap_clock_now_ms(void)
 }
 
 void
-__wrap_mcp_send_progress(struct frontend *f, enum mcp_rev rev, const struct rpc_id *token,
+__wrap_mcp_send_progress(struct frontend *f, const struct reply_to *to, const struct rpc_id *token,
 			 uint64_t progress, const char *message)
 {
 	assert_ptr_equal(f, &fe);
-	assert_int_equal(rev, REV_2025_11_25);
+	assert_int_equal(to->rev, REV_2025_11_25);
 	assert_int_equal(token->kind, RPC_ID_STRING);
 	assert_true(progress > last_value);
 	last_value = progress;
