@@ -27,8 +27,8 @@ void store_close(struct store *s);
 /* A run begins, now. run_id: 32 hex; sandbox: the same, or "" where the run cannot be found by it.
  * STORE_NONE when every place is taken by runs that go on. The number is good until
  * store_run_end. */
-uint32_t store_run_new(struct store *s, const char *run_id, const char *sandbox,
-		       const struct owner *o);
+uint32_t
+store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o);
 /* Payload of g_out, or of g_tail (tail). Streams but 1 and 2 are not kept. Evicts ended runs for
  * room, the oldest first; without room it keeps less. */
 void store_put(struct store *s, uint32_t run, uint32_t stream, const void *p, size_t n, bool tail);
