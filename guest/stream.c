@@ -207,7 +207,7 @@ stream_dispatch(struct guest *g, const struct guest_frame *f)
 		return r < 0 ? r : stream_on_h_sync(g, &sync);
 	case GUEST_h_credit:
 		r = guest_get_h_credit(f->payload, f->len, &credit);
-		return r < 0 ? r : guest_on_h_credit(g, f->stream, &credit);
+		return r < 0 ? r : guest_on_h_credit(g, f->run, f->stream, &credit);
 	case GUEST_h_spec:
 		return guest_on_h_spec(g, f->run, f->payload, f->len);
 	case GUEST_h_run:

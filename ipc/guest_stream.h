@@ -152,9 +152,10 @@ struct guest_spec {
 	uint64_t offset, length; /* of file kinds */
 	uint32_t mode;           /* RUN_FILE_WRITE: of a new file, 0 = 0644; 0777 at most */
 };
-/* The rules both sides apply: -E2BIG past a maximum (RUN_COMMAND: code <= SPEC_ITEM_MAX);
- * -EINVAL for an unknown kind or flag, a NUL in args, env, cwd or a command, or an env item
- * without a name ([A-Za-z_][A-Za-z0-9_]*) and '='. */
+/* The rules both sides apply, by a table of kinds: -E2BIG past a maximum (RUN_COMMAND: code <=
+ * SPEC_ITEM_MAX, a path SPEC_CWD_MAX); -EINVAL for an unknown kind, for a flag or field its kind
+ * does not have, a NUL in args, env, cwd, path or command, or an env item without a name
+ * ([A-Za-z_][A-Za-z0-9_]*) and '='. */
 int spec_check(const struct guest_spec *spec);
 /* pack.c; the host only. Appends the encoding to b after spec_check. -E2BIG past b's or
  * GUEST_SPEC_MAX. */

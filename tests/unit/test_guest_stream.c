@@ -32,7 +32,7 @@ COUNT_HANDLER(guest_on_h_stdin_eof, struct guest *g __attribute__((unused)),
 COUNT_HANDLER(guest_on_h_end, struct guest *g __attribute__((unused)),
 	      uint32_t run __attribute__((unused)))
 COUNT_HANDLER(guest_on_h_credit, struct guest *g __attribute__((unused)),
-	      uint8_t no __attribute__((unused)),
+	      uint32_t run __attribute__((unused)), uint8_t no __attribute__((unused)),
 	      const struct guest_h_credit *c __attribute__((unused)))
 
 static const uint8_t secret[32] = "a secret of thirty-two bytes ...";
