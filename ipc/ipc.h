@@ -64,6 +64,8 @@ enum end_cause { /* who ended a box or run */
 		 CAUSE_UNUSED, /* pool shrinks or the tree stops */
 		 CAUSE_START,  /* create, check or start failed */
 		 CAUSE_DIED,   /* the container ended by itself */
+		 CAUSE_IDLE,   /* a sandbox that stays: nothing was done in it for too long */
+		 CAUSE_DESTROYED, /* the same: its owner said so */
 };
 
 enum run_status {

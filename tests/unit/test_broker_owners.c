@@ -19,10 +19,10 @@ test_owner_is_shared_and_freed(void **state)
 	struct owner *a, *b;
 
 	(void)state;
-	a = owner_get(&w->b, OWNER_UID, 1000);
-	b = owner_get(&w->b, OWNER_UID, 1000);
+	a = owner_get(&w->b, OWNER_UID, 1000, "");
+	b = owner_get(&w->b, OWNER_UID, 1000, "");
 	assert_ptr_equal(a, b);
-	assert_ptr_not_equal(a, owner_get(&w->b, OWNER_TREE, 1000));
+	assert_ptr_not_equal(a, owner_get(&w->b, OWNER_TREE, 1000, ""));
 	owner_unref(&w->b, TAILQ_LAST(&w->b.owners, owner_list));
 	owner_unref(&w->b, a);
 	owner_unref(&w->b, b);

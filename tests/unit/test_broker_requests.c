@@ -10,8 +10,16 @@ test_out_of_range_costs_the_link(void **state)
 		{.call = 0, .box_class = BOX_SHELL},
 		{.call = 1, .box_class = BOX_CLASSES},
 		{.call = 1, .box_class = UINT32_MAX},
-		{.call = 1, .box_class = BOX_SHELL, .flags = 2},
 		{.call = 1, .box_class = BOX_SHELL, .flags = UINT32_MAX},
+		{.call = 1, .flags = CALL_KEEP},
+		{.call = 1, .flags = CALL_HOLD},
+		{.call = 1, .flags = CALL_BACKGROUND},
+		{.call = 1, .flags = CALL_STEP},
+		{.call = 1, .flags = CALL_STAYS | CALL_BACKGROUND},
+		{.call = 1, .flags = CALL_STAYS | CALL_KEEP | CALL_HOLD},
+		{.call = 1, .flags = CALL_STAYS, .spec = {(const uint8_t *)"x", 1}},
+		{.call = 1, .flags = CALL_STAYS, .sandbox = {"x", 1}},
+		{.call = 1, .flags = CALL_HOLD, .sandbox = {"x", 1}},
 	};
 
 	(void)state;
