@@ -114,7 +114,8 @@ test_bad_lines(void **state)
 static void
 test_number_and_size(void **state)
 {
-	char text[300 * 80] = "", line[80];
+	static char text[300 * 80];
+	char line[80];
 	size_t len = 0;
 
 	(void)state;
@@ -160,6 +161,7 @@ test_whose_and_what(void **state)
 	assert_int_equal(chown(path, 61500, 61500), 0);
 	assert_int_equal(tokens_load(path, &t, error, sizeof(error)), -EPERM);
 	assert_non_null(strstr(error, "another user"));
+	assert_int_equal(unlink(path), 0);
 }
 
 static void
