@@ -17,16 +17,6 @@
 
 #include "broker.h"
 
-#define SESSION_CHARS 48u /* 192 random bits, in hex */
-
-struct auth_session {
-	TAILQ_ENTRY(auth_session) entry;
-	struct owner *owner;
-	char id[SESSION_CHARS + 1];
-	uint32_t rev;
-	uint64_t used_ms;
-};
-
 void
 auth_init(struct broker *b)
 {

@@ -5,6 +5,8 @@
  * Input: log_read rows of an untrusted frontend.
  * Owns: nothing.
  */
+#include <string.h>
+
 #include "broker.h"
 
 #define READ_MAX (UINT32_C(1) << 20)

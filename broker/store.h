@@ -65,7 +65,14 @@ struct auth_token {
 	char principal[65];
 	uint8_t hash[32];
 };
-struct auth_session;
+#define SESSION_CHARS 48u /* 192 random bits, in hex */
+struct auth_session {
+	TAILQ_ENTRY(auth_session) entry;
+	struct owner *owner;
+	char id[SESSION_CHARS + 1];
+	uint32_t rev;
+	uint64_t used_ms;
+};
 struct auth {
 	struct auth_token *rows, *fresh; /* in force; come since the last tokens_end */
 	uint32_t n, n_fresh;

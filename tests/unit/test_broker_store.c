@@ -78,7 +78,7 @@ byte_at(uint64_t at, uint32_t stream)
 static void
 put(uint32_t run, uint32_t stream, uint64_t from, size_t n, bool tail)
 {
-	uint8_t data[GUEST_PAYLOAD_MAX];
+	static uint8_t data[GUEST_PAYLOAD_MAX];
 
 	while (n > 0) {
 		size_t part = n < sizeof(data) ? n : sizeof(data);

@@ -46,10 +46,11 @@ reopen(void)
 static const char *
 id_of(uint32_t n)
 {
-	static char id[33];
+	static char id[2][33];
+	static unsigned turn;
 
-	(void)snprintf(id, sizeof(id), "%032x", n);
-	return id;
+	(void)snprintf(id[turn ^= 1], sizeof(id[0]), "%032x", n);
+	return id[turn];
 }
 
 static uint8_t
@@ -203,7 +204,7 @@ test_broken_entries_are_dropped(void **state)
 		LIE(state, 3),
 		LIE(state, UINT32_MAX),
 		LIE(status, RUN_STATUS_COUNT),
-		LIE(cause, CAUSE_DIED + 1),
+		LIE(cause, CAUSE_DESTROYED + 1),
 		LIE(started_ms, UINT64_MAX),
 		LIE(ended_ms, UINT64_MAX),
 		LIE(stream[0].head, 400001), /* above what was written */

@@ -154,7 +154,7 @@ add_by_default(void *arg)
 static void
 test_the_default_file(void **state)
 {
-	char config[100], file[200], below[200];
+	char config[100], file[200], below[120];
 	struct stat st;
 
 	(void)state;
