@@ -1,0 +1,31 @@
+# The bash that stays: evaluates what guest-init sends, in its own shell, and keeps what that
+# leaves (guest/eval.c writes, this reads). guest/launch.c has the loop that calls this, on the
+# one line of bash -c, so that messages and LINENO count the code's own lines.
+#
+# Descriptor 3 brings evaluations, each ten digits of length and the code; the answer is e, the
+# exit status and a NUL. The code runs with that descriptor closed. What it changes of the shell
+# stays; options that would make these functions fail, print or export are put aside between
+# evaluations and set again on the code's first line. A shell that ends, by exit or by set -e,
+# has ended: the next evaluation finds a new one.
+exec 199<&3 3<&-
+_bailey_set=
+
+# The status is kept inside, where set -e is not in the way of a last command that failed.
+_bailey_next() {
+	local IFS= LC_ALL=C length
+	builtin read -r -N 10 -u 199 length || return 1
+	builtin read -r -N "$((10#$length))" -u 199 _bailey_code || return 1
+	_bailey_code="$_bailey_set$_bailey_code
+
+{ _bailey_status=\$?; } 2>/dev/null"
+}
+
+_bailey_done() {
+	[[ $? -eq 0 ]] || _bailey_status=2
+	_bailey_set=$-
+	builtin set +aefuvx
+	builtin export -n _bailey_status _bailey_set
+	_bailey_set=${_bailey_set//[!aefuvx]/}
+	_bailey_set=${_bailey_set:+"builtin set -$_bailey_set; "}
+	builtin printf 'e%d\0' "$_bailey_status" >&199
+}

@@ -1,0 +1,590 @@
+#!/usr/bin/env python3
+"""The interpreters that stay (guest/python/eval.py, guest/node/eval.js, guest/bash/eval.sh), with
+this machine's python3, node and bash and no sandbox: what an evaluation answers, prints and
+leaves, and what code can do to its interpreter without being able to break it."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+
+import fcntl
+import re
+import select
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+import tap
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GUEST = os.path.join(ROOT, "guest")
+
+
+def launch_words(language):
+    """The last word guest/launch.c starts this language's interpreter with."""
+    with open(os.path.join(GUEST, "launch.c"), encoding="utf-8") as handle:
+        row = handle.read().split("{RUN_EVAL_%s,\n" % language)[1].split("}},")[0]
+    text = row.split('"-c", ')[1].replace("BOX_DIR", '"/.bailey"')
+    return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', text)).replace('\\"', '"')
+
+
+class Answer:
+    def __init__(self):
+        self.records, self.code, self.out, self.err = [], None, b"", b""
+
+    value = property(lambda self: next((r[1:].decode() for r in self.records if r[:1] == b"v"), None))
+    images = property(lambda self: [r[1:].decode() for r in self.records if r[:1] == b"i"])
+    stdout = property(lambda self: self.out.decode())
+    stderr = property(lambda self: self.err.decode())
+
+    def __repr__(self):
+        return f"code {self.code}, {self.records}, out {self.out!r}, err {self.err!r}"
+
+
+class Gone(Exception):
+    pass
+
+
+class Interpreter:
+    """What guest/eval.c does: descriptor 3, pipes for 1 and 2, an input that has ended."""
+
+    def __init__(self, words, cwd, env=None):
+        self.here, there = socket.socketpair()
+        number = fcntl.fcntl(there.fileno(), fcntl.F_DUPFD, 20)
+        there.close()
+        shell = ["bash", "-c", f'exec "$@" 3<&{number} {number}<&-', "bash", *words]
+        given, ended = os.pipe()
+        os.close(ended)
+        self.child = subprocess.Popen(shell, cwd=cwd, pass_fds=[number], stdin=given,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+                                      env={"PATH": os.environ["PATH"], "HOME": cwd, "LANG": "C.UTF-8", **(env or {})})
+        os.close(given)
+        os.close(number)
+        self.left = b""
+
+    def close(self):
+        self.child.kill()
+        self.child.wait()
+        for handle in (self.here, self.child.stdout, self.child.stderr):
+            handle.close()
+
+    def _drain(self, answer):
+        """What the pipes hold at this moment."""
+        for handle, name in ((self.child.stdout, "out"), (self.child.stderr, "err")):
+            while select.select([handle], [], [], 0)[0]:
+                part = os.read(handle.fileno(), 1 << 20)
+                if not part:
+                    break
+                setattr(answer, name, getattr(answer, name) + part)
+
+    def send(self, code):
+        data = code.encode() if isinstance(code, str) else code
+        self.pending = b"%010d" % len(data) + data
+
+    def run(self, code, timeout=20):
+        self.send(code)
+        return self.wait(timeout)
+
+    def wait(self, timeout=20):
+        answer = Answer()
+        end = time.monotonic() + timeout
+        pipes = [self.child.stdout, self.child.stderr]
+        while True:
+            readable, writable, _ = select.select([self.here, *pipes], [self.here] if self.pending else [], [],
+                                                  max(0, end - time.monotonic()))
+            if not readable and not writable:
+                raise AssertionError(f"no answer within {timeout} s: {answer}")
+            for handle in readable:
+                if handle is self.here:
+                    try:
+                        part = self.here.recv(65536)
+                    except ConnectionError:
+                        part = b""
+                    if not part:
+                        code = self.child.wait(timeout=20)
+                        self._drain(answer)
+                        raise Gone(answer, code)
+                    self.left += part
+                else:
+                    part = os.read(handle.fileno(), 65536)
+                    if not part:
+                        pipes.remove(handle)
+                    elif handle is self.child.stdout:
+                        answer.out += part
+                    else:
+                        answer.err += part
+            if writable:
+                try:
+                    self.pending = self.pending[self.here.send(self.pending, socket.MSG_DONTWAIT):]
+                except (BlockingIOError, ConnectionError):
+                    pass
+            while b"\0" in self.left:
+                record, self.left = self.left.split(b"\0", 1)
+                if record[:1] == b"e":
+                    answer.code = int(record[1:])
+                    self._drain(answer)
+                    return answer
+                answer.records.append(record)
+
+
+class Case(unittest.TestCase):
+    words, env = None, None
+
+    def setUp(self):
+        self.dir = os.path.realpath(tempfile.mkdtemp(prefix="bailey-eval-"))
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.box = Interpreter(self.words, self.dir, self.env)
+        self.addCleanup(self.box.close)
+
+    def write(self, name, text):
+        path = os.path.join(self.dir, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(text)
+        return path
+
+    def good(self, code):
+        answer = self.box.run(code)
+        self.assertEqual((answer.code, answer.stderr), (0, ""), (code, answer))
+        return answer
+
+    def value(self, code):
+        return self.good(code).value
+
+    def bad(self, code, exit_code=1):
+        answer = self.box.run(code)
+        self.assertEqual((answer.code, answer.records), (exit_code, []), answer)
+        return answer.stderr
+
+    def lost(self, code):
+        """The interpreter ends: what it said, and how."""
+        with self.assertRaises(Gone) as caught:
+            self.box.run(code)
+        return caught.exception.args
+
+
+class Python(Case):
+    words = [os.path.realpath(sys.executable), os.path.join(GUEST, "python", "eval.py")]
+
+    def test_values(self):
+        for code, value in (("1 + 1", "2"), ("'a'", "'a'"), ("x = 5", None), ("x", "5"), ("None", None), ("", None),
+                            ("# nothing", None), ("y = 1\ny + 1", "2"), ("y = 1; y + 2;", "3"), ("'''doc'''", "'doc'"),
+                            ("if x:\n    x + 1", None), ("'\\0'", "'\\x00'"), ("'\u00fc\\ud800'", "'\u00fc\\ud800'"),
+                            ("def f(): return 7\nf()", "7"), ("class C:\n    def __repr__(self): return 'a\\0b\\udc80'\nC()", "a\\x00b\\udc80")):
+            self.assertEqual(self.value(code), value, code)
+
+    def test_the_last_value_is_kept(self):
+        self.good("6 * 7")
+        self.good("x = 1")
+        self.assertEqual(self.value("_ + 1"), "43")
+
+    def test_output_comes_before_the_end(self):
+        answer = self.box.run("import sys, os\nprint('a', end='')\nsys.stderr.write('b')\nos.write(1, b'c')\n3")
+        self.assertEqual((answer.stdout, answer.stderr, answer.value), ("ca", "b", "3"))
+        self.assertEqual(len(self.good("print('x' * 3000000)").out), 3000001)
+        self.assertEqual(self.good("import subprocess; subprocess.run(['echo', 'child'])").out, b"child\n")
+
+    def test_lines_come_at_once(self):
+        self.box.send("import time\nprint('first')\ntime.sleep(60)")
+        self.box.here.sendall(self.box.pending)
+        self.assertTrue(select.select([self.box.child.stdout], [], [], 20)[0])
+        self.assertEqual(os.read(self.box.child.stdout.fileno(), 100), b"first\n")
+
+    def test_main_is_what_an_interactive_one_is(self):
+        told = self.good("import sys\nprint(__name__, sys.argv, sys.path[0] == '', sorted(dir()))\nprint(sys.modules['__main__'].__dict__ is globals())").out
+        want = subprocess.run([self.words[0], "-i"], input=b"import sys\nprint(__name__, sys.argv, sys.path[0] == '', sorted(dir()))\n",
+                              capture_output=True, check=True).stdout
+        self.assertEqual(told, want.replace(b">>> ", b"") + b"True\n")
+        self.good("import pickle\nclass C: pass\nassert type(pickle.loads(pickle.dumps(C()))) is C")
+        self.write("mine.py", "x = 4")
+        self.assertEqual(self.value("import mine; mine.x"), "4")
+        self.assertEqual(self.value("'eval' in sys.modules or any('guest' in p for p in sys.path)"), "False")
+        self.assertEqual(self.value("import multiprocessing\ndef twice(n): return 2 * n\nwith multiprocessing.get_context('fork').Pool(1) as p: r = p.map(twice, [4])\nr"), "[8]")
+
+    def test_tracebacks(self):
+        told = self.bad("def f(n):\n    return 1 / n\n\nf(0)")
+        self.assertIn('Traceback (most recent call last):\n  File "<eval 1>", line 4, in <module>\n    f(0)\n', told)
+        self.assertIn('  File "<eval 1>", line 2, in f\n    return 1 / n\n', told)
+        self.assertNotIn("eval.py", told)
+        told = self.bad("f(0)")
+        self.assertIn('  File "<eval 1>", line 2, in f\n    return 1 / n\n', told)
+        told = self.bad("def (")
+        self.assertTrue(told.startswith('  File "<eval 3>", line 1\n    def (\n'), told)
+        self.assertNotIn("eval.py", self.bad("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('v') from e"))
+        self.assertEqual(self.bad("class D:\n    def __repr__(self): raise RuntimeError('r')\nD()").count("File "), 1)
+        self.assertIn("def f(n):", self.good("import inspect; print(inspect.getsource(f))").stdout)
+        self.assertNotIn("eval.py", self.bad("import asyncio\nasync def g(): raise OSError('x')\nawait g()"))
+        self.assertEqual(self.value("sys = __import__('sys'); sys.last_type.__name__"), "'OSError'")
+        self.assertIn("own hook ValueError", self.bad("sys.excepthook = lambda t, v, tb: print('own hook', t.__name__, file=sys.stderr)\nraise ValueError"))
+        self.assertIn("report of it failed", self.bad("sys.excepthook = lambda *a: 1 / 0\nraise ValueError"))
+
+    def test_state_survives_an_error(self):
+        self.bad("kept = 8\nraise ValueError")
+        self.assertEqual(self.value("kept"), "8")
+
+    def test_exit(self):
+        for code, exit_code, told in (("import sys; sys.exit(3)", 3, ""), ("exit()", 0, ""), ("raise SystemExit('why')", 1, "why\n"),
+                                      ("sys.exit(256 + 7)", 7, ""), ("quit(True)", 1, "")):
+            answer = self.box.run(code)
+            self.assertEqual((answer.code, answer.stderr, answer.records), (exit_code, told, []), code)
+        self.assertIn("EOFError", self.bad("input()"))
+        self.assertTrue(self.bad("raise KeyboardInterrupt", 130).endswith("KeyboardInterrupt\n"))
+
+    def test_input_has_ended(self):
+        self.assertIn("EOFError", self.bad("input()"))
+        self.assertIn("EOFError", self.bad("input('name? ')"))
+        self.assertEqual(self.value("import sys; sys.stdin.read()"), "''")
+
+    def test_await(self):
+        self.assertEqual(self.value("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\nawait f()"), "5")
+        self.good("async def g(): return asyncio.get_running_loop()\nloop = await g()")
+        self.assertEqual(self.value("(await g()) is loop"), "True")
+        self.assertEqual(self.value("asyncio.run(f())"), "5")
+        self.assertEqual(self.value("await f()"), "5")
+        self.good("loop.close()")
+        self.assertEqual(self.value("await f() + 1"), "6")
+
+    def test_future_statements_stay(self):
+        self.good("from __future__ import annotations")
+        self.assertEqual(self.value("def f(x: nothing): pass\nf.__annotations__"), "{'x': 'nothing'}")
+
+    def test_long_values_are_cut(self):
+        value = self.value("'\u00fc' * 100000")
+        self.assertLess(len(value.encode()), 65536 + 100)
+        self.assertTrue(value.endswith("\n... (the first 65536 of 200002 bytes)"), value[-60:])
+
+    def test_long_code(self):
+        self.assertEqual(self.value("#" * 1000000 + "\n1"), "1")
+
+    def test_a_fork_answers_nothing(self):
+        self.assertEqual(self.value("import os\npid = os.fork()\nif pid == 0: print('child')\nelse: os.waitpid(pid, 0)\npid > 0"), "True")
+        self.assertEqual(self.value("pid = os.fork()\nif pid == 0: sys = __import__('sys'); sys.exit(3)\nos.waitpid(pid, 0)[1] >> 8"), "3")
+        self.assertEqual(self.value("5"), "5")
+
+    def test_children_have_nothing_of_the_control(self):
+        told = self.good("import subprocess\nprint(subprocess.run('ls /proc/self/fd; ls -l /proc/self/fd', shell=True, close_fds=False, capture_output=True, text=True).stdout)").stdout
+        self.assertNotIn("socket:", told)
+        self.assertNotIn("1000", told.split("total")[0].split())
+        self.assertEqual(self.value("open('/dev/null').fileno()"), "3")
+
+    def test_a_signal_while_it_waits(self):
+        self.good("import signal")
+        self.box.child.send_signal(2)
+        time.sleep(0.2)
+        self.assertEqual(self.value("1"), "1")
+        self.good("def late(*a): raise ValueError('late')\nsignal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.05)")
+        time.sleep(0.3)
+        answer = self.box.run("2")
+        self.assertEqual((answer.code, answer.value), (0, "2"))
+        self.assertIn("ValueError: late", answer.stderr)
+
+    def test_a_closed_output_is_its_own_doing(self):
+        self.good("import sys\nsys.stdout.close()")
+        self.assertEqual(self.value("4"), "4")
+        self.good("sys.stderr = None")
+        self.assertEqual(self.box.run("1 / 0").code, 1)
+        self.assertEqual(self.value("4"), "4")
+
+    def test_the_end_of_the_process(self):
+        answer, code = self.lost("import os\nprint('last')\nos._exit(9)")
+        self.assertEqual((answer.stdout, code), ("last\n", 9))
+
+    def test_nobody_sends_any_more(self):
+        self.box.here.shutdown(socket.SHUT_WR)
+        self.assertEqual(self.box.child.wait(timeout=20), 0)
+
+
+PYPLOT = '''
+numbers = []
+
+class Figure:
+    dpi = 100
+
+    def __init__(self, number, size):
+        self.number, self.size = number, size
+
+    def savefig(self, path, format, dpi, bbox_inches):
+        if self.size < 0:
+            raise ValueError("empty axes")
+        with open(path, "wb") as handle:
+            handle.write(b"P" * int(self.size * (dpi / 100) ** 2))
+
+made = {}
+
+def make(size):
+    number = len(made) + 1
+    made[number] = Figure(number, size)
+    numbers.append(number)
+
+def get_fignums():
+    return list(numbers)
+
+def figure(number):
+    return made[number]
+
+def close(which):
+    assert which == "all"
+    numbers.clear()
+'''
+
+
+class Figures(Case):
+    """With a stand-in for matplotlib that has what the driver uses."""
+    words = Python.words
+
+    def setUp(self):
+        super().setUp()
+        self.write("matplotlib/__init__.py", "")
+        self.write("matplotlib/pyplot.py", PYPLOT)
+
+    def path(self, number):
+        return os.path.join(self.dir, ".figures", f"{number}.png")
+
+    def test_open_figures_are_saved_and_closed(self):
+        answer = self.good("import matplotlib.pyplot as plt\nplt.make(1000)\nplt.make(2000)\n7")
+        self.assertEqual((answer.value, answer.images), ("7", [self.path(1), self.path(2)]))
+        self.assertEqual(os.path.getsize(self.path(2)), 2000)
+        self.assertEqual(self.good("plt.get_fignums()").images, [])
+        self.assertEqual(self.good("plt.make(10)").images, [self.path(3)])
+
+    def test_other_interpreters_figures_are_not_overwritten(self):
+        self.write(".figures/7.png", "mine")
+        self.write(".figures/x.png", "mine")
+        self.assertEqual(self.good("import matplotlib.pyplot as plt\nplt.make(10)").images, [self.path(8)])
+
+    def test_large_ones_are_made_smaller(self):
+        self.good("import matplotlib.pyplot as plt\nplt.make(5000000)")
+        self.assertLessEqual(os.path.getsize(self.path(1)), 700 * 1024)
+        self.assertGreater(os.path.getsize(self.path(1)), 300 * 1024)
+
+    def test_also_after_an_error(self):
+        answer = self.box.run("import matplotlib.pyplot as plt\nplt.make(10)\n1 / 0")
+        self.assertEqual((answer.code, answer.images), (1, [self.path(1)]))
+
+    def test_one_that_cannot_be_saved(self):
+        answer = self.box.run("import matplotlib.pyplot as plt\nplt.make(-1)\n5")
+        self.assertEqual((answer.code, answer.value, answer.images), (0, "5", []))
+        self.assertEqual(answer.stderr, "a figure could not be saved: ValueError: empty axes\n")
+        self.assertEqual(self.good("plt.get_fignums()").value, "[]")
+
+    def test_not_more_than_anyone_looks_at(self):
+        answer = self.box.run("import matplotlib.pyplot as plt\nfor i in range(40): plt.make(1)")
+        self.assertEqual(len(answer.images), 32)
+        self.assertEqual(answer.stderr, "8 more figures were closed without saving\n")
+
+    def test_half_imported(self):
+        self.write("matplotlib/pyplot.py", "raise ValueError('broken')")
+        self.assertIn("broken", self.bad("import matplotlib.pyplot"))
+
+    def test_the_backend_needs_no_screen(self):
+        self.assertEqual(self.value("import os; os.environ['MPLBACKEND']"), "'Agg'")
+
+
+@unittest.skipUnless(shutil.which("node"), "no node on this machine")
+class Node(Case):
+    words = ["node", os.path.join(GUEST, "node", "eval.js")]
+
+    def test_values(self):
+        for code, value in (("1 + 1", "2"), ("'a'", "'a'"), ("const x = 5", None), ("x", "5"), ("undefined", None), ("null", "null"), ("", None),
+                            ("({a: [1, 2]})", "{ a: [ 1, 2 ] }"), ("{a: 1}", "{ a: 1 }"), ("{ let q = 3; q }", "3"), ("-0", "-0"), ("10n", "10n"), ("NaN", "NaN"),
+                            ("Symbol('s')", "Symbol(s)"), ("function f(n) { return n }", None), ("f(7) // so", "7"), ("new Map([[1, f]])", "Map(1) { 1 => [Function: f] }"),
+                            ("'\\0'", "'\\x00'"), ("if (true) 3", "3"), ("Promise.resolve(4)", "Promise { 4 }")):
+            self.assertEqual(self.value(code), value, code)
+
+    def test_declared_again(self):
+        self.good("const a = 1; let b = 1; class C { m() { return 1 } }")
+        self.good("const a = 2; let b = 2; class C { m() { return 2 } }")
+        self.assertEqual(self.value("[a, b, new C().m()]"), "[ 2, 2, 2 ]")
+
+    def test_await(self):
+        self.assertEqual(self.value("await Promise.resolve(7)"), "7")
+        self.good("const late = await new Promise((done) => setTimeout(() => done('l'), 20))")
+        self.assertEqual(self.value("late"), "'l'")
+
+    def test_modules(self):
+        self.write("cjs.js", "module.exports = { v: 3, main: require.main === module }")
+        self.write("esm.mjs", "export const v = 4; export default 5")
+        self.write("node_modules/pack/package.json", '{"name": "pack", "exports": {"import": "./i.mjs", "require": "./r.js"}}')
+        self.write("node_modules/pack/i.mjs", "export default 'imported'")
+        self.write("node_modules/pack/r.js", "module.exports = 'required'")
+        self.assertEqual(self.value("require('./cjs.js')"), "{ v: 3, main: false }")
+        self.assertEqual(self.value("(await import('./esm.mjs')).default"), "5")
+        self.assertEqual(self.value("const { v } = await import('./esm.mjs'); v"), "4")
+        self.assertEqual(self.value("[require('pack'), (await import('pack')).default]"), "[ 'required', 'imported' ]")
+        self.assertEqual(self.value("typeof (await import('node:fs')).readFileSync"), "'function'")
+        self.assertEqual(self.value("require.main === module"), "true")
+        self.assertEqual(self.value("[typeof module, typeof exports, process.argv.length, process.execArgv.length]"), "[ 'object', 'object', 1, 0 ]")
+        self.assertEqual(self.value("path.basename('/a/b')"), "'b'")
+        self.good("const fs = require('fs'), os = require('os')")
+        self.assertEqual(self.value("'import(x)' + `import(y)` /* import(z) */"), "'import(x)import(y)'")
+        self.assertEqual(self.value("Object.keys(require.cache).filter((name) => name.includes('guest'))"), "[]")
+
+    def test_output_comes_before_the_end(self):
+        answer = self.box.run("process.stdout.write('a'); console.error('b'); fs.writeSync(1, 'c'); 3")
+        self.assertEqual((answer.stdout, answer.stderr, answer.value), ("ac", "b\n", "3"))
+        self.assertEqual(len(self.good("console.log('x'.repeat(3000000))").out), 3000001)
+        self.assertEqual(self.good("void child_process.spawnSync('echo', ['child'], {stdio: 'inherit'})").out, b"child\n")
+
+    def test_errors(self):
+        told = self.bad("function f() {\n  throw new TypeError('no luck')\n}\nf()")
+        self.assertTrue(told.startswith("Uncaught TypeError: no luck\n    at f (eval-1:2:9)\n    at eval-1:4:1"), told)
+        self.assertNotIn("inspector", told)
+        self.assertNotIn("eval.js", told)
+        told = self.bad("let x = 1\nlet y = = 2")
+        self.assertTrue(told.startswith("eval-2:2\nlet y = = 2\n        ^\n\nUncaught SyntaxError: Unexpected token '='"), told)
+        self.assertEqual(self.bad("throw 'text'"), "Uncaught 'text'\n")
+        self.assertIn("code: 'ENOENT'", self.bad("fs.readFileSync('/nothing')"))
+        self.assertNotIn("eval.js", self.bad("await Promise.reject(new Error('awaited'))"))
+        self.assertIn("Uncaught Error: inside", self.bad("({ [util.inspect.custom]() { throw new Error('inside') } })"))
+        self.assertIn("SyntaxError", self.bad("import fs from 'fs'"))
+
+    def test_errors_nobody_catches(self):
+        self.assertIn("Uncaught Error: rejected", self.bad("void Promise.reject(new Error('rejected'))"))
+        self.assertIn("Uncaught Error: timer", self.bad("setTimeout(() => { throw new Error('timer') }, 10); await new Promise(() => {})"))
+        self.good("let kept = 8")
+        self.good("setTimeout(() => { throw new Error('late') }, 10)")
+        time.sleep(0.3)
+        answer = self.box.run("kept")
+        self.assertEqual((answer.code, answer.value), (0, "8"))
+        self.assertIn("Uncaught Error: late", answer.stderr)
+
+    def test_one_that_settles_after_its_end(self):
+        self.bad("setTimeout(() => { throw new Error('first') }, 10); await new Promise((done) => setTimeout(done, 150)); 'stale'")
+        answer = self.box.run("await new Promise((done) => setTimeout(done, 300)); 'own'")
+        self.assertEqual((answer.code, answer.value, len(answer.records)), (0, "'own'", 1))
+
+    def test_long_values_are_cut(self):
+        value = self.value("new Array(100).fill('\u00fc'.repeat(9000))")
+        self.assertLess(len(value.encode()), 65536 + 100)
+        self.assertIn("... (the first 65536 of ", value)
+
+    def test_long_code(self):
+        self.assertEqual(self.value("//" + "#" * 1000000 + "\n1"), "1")
+
+    def test_children_have_nothing_of_the_control(self):
+        told = self.value("child_process.execSync('ls -l /proc/self/fd >list', {stdio: 'ignore'}); fs.readFileSync('list', 'utf8')")
+        self.assertIn("list", told)
+        self.assertNotIn("socket:", told)
+
+    def test_input_has_ended(self):
+        self.assertEqual(self.value("fs.readFileSync(0, 'utf8')"), "''")
+
+    def test_exit_ends_it(self):
+        answer, code = self.lost("console.log('y'.repeat(200000)); process.exit(5)")
+        self.assertEqual((len(answer.out), code), (200001, 5))
+
+    def test_nobody_sends_any_more(self):
+        self.good("setInterval(() => {}, 10)")
+        self.box.here.shutdown(socket.SHUT_WR)
+        self.assertEqual(self.box.child.wait(timeout=20), 0)
+
+
+class Bash(Case):
+    words = ["bash", "-c", launch_words("BASH").replace("/.bailey", GUEST)]
+
+    def out(self, code):
+        return self.good(code).stdout
+
+    def test_state_is_kept(self):
+        self.good("v=40; f() { echo $((v + $1)); }; cd /; set -- a b; alias q=x; umask 077")
+        self.assertEqual(self.out("f 2; pwd; echo $# $2; umask; alias"), "42\n/\n2 b\n0077\nalias q='x'\n")
+        self.assertEqual(self.out("(v=1; cd /tmp); echo $v $PWD"), "40 /\n")
+
+    def test_status(self):
+        for code, status in (("true", 0), ("false", 1), ("(exit 7)", 7), ("", 0), ("# nothing", 0), ("kill -9 $BASHPID & wait $!", 137), ("true\n", 0), ("false \\", 1),
+                             ("false && true", 1), ("cat <<E >/dev/null\nx\nE", 0)):
+            self.assertEqual(self.box.run(code).code, status, code)
+        self.assertEqual(self.out("false; echo $?; (exit 3)\necho $?"), "1\n3\n")
+        self.assertEqual(self.out("printf '%s' a"), "a")
+
+    def test_a_command_not_found(self):
+        answer = self.box.run("echo a\nno_such_command_here")
+        self.assertEqual((answer.code, answer.stdout, answer.stderr), (127, "a\n", "bash: line 2: no_such_command_here: command not found\n"))
+        self.assertEqual(self.out("echo $0 $LINENO"), "bash 1\n")
+
+    def test_a_syntax_error(self):
+        answer = self.box.run("echo a\nif then")
+        self.assertEqual((answer.code, answer.stdout), (2, "a\n"))
+        self.assertIn("bash: eval: line 2: syntax error", answer.stderr)
+        self.assertEqual(self.out("echo on"), "on\n")
+        self.assertNotEqual(self.box.run("echo 'x").code, 0)
+        self.assertEqual(self.out("echo on"), "on\n")
+
+    def test_options_do_not_touch_the_driver(self):
+        self.assertEqual(self.box.run("set -x").stderr, "")
+        answer = self.box.run("echo hi")
+        self.assertEqual((answer.stdout, answer.stderr, answer.code), ("hi\n", "++ echo hi\n", 0))
+        self.box.run("set +x")
+        self.good("set -u; set -f; set -a; set -v; set -C; set +v")
+        self.assertEqual(self.out("echo *; case $- in *a*C*) echo both;; *) echo $-;; esac; set +uf"), "*\nboth\n")
+        self.assertNotIn("_bailey", self.out("env"))
+        self.good("set +aC; IFS=0123456789; LC_ALL=C.UTF-8")
+        self.assertEqual(self.out("echo \u00fc\u00fc"), "\u00fc\u00fc\n")
+        self.good("set -o posix; shopt -s nullglob extglob failglob; POSIXLY_CORRECT=1")
+        self.assertEqual(self.out("echo on"), "on\n")
+
+    def test_set_e_that_is_kept_to(self):
+        self.good("set -e")
+        self.assertEqual(self.out("false || echo on; if false; then :; fi; false && true; echo more"), "on\nmore\n")
+        self.assertEqual(self.box.run("false && true").code, 1)
+        answer, code = self.lost("echo a; (exit 6); echo b")
+        self.assertEqual((answer.stdout, code), ("a\n", 6))
+
+    def test_traps(self):
+        self.good("trap 'echo caught' USR1; trap 'echo failed' ERR")
+        self.assertEqual(self.out("kill -USR1 $$; :"), "caught\n")
+        answer = self.box.run("false\n:")
+        self.assertEqual((answer.stdout, answer.code), ("failed\n", 0))
+        self.assertEqual(self.box.run("false").stdout, "failed\n")
+        self.good("trap - ERR; trap 'echo bye' EXIT")
+        answer, code = self.lost("exit 4")
+        self.assertEqual((answer.stdout, code), ("bye\n", 4))
+
+    def test_redirections_stay(self):
+        self.good("exec 3>log; exec 4</dev/null")
+        self.good("echo kept >&3; exec >out")
+        self.assertEqual(self.out("echo unseen"), "")
+        self.assertEqual(self.box.run("exec >&2; cat log out").stderr, "kept\nunseen\n")
+
+    def test_exec_replaces_it(self):
+        answer, code = self.lost("exec sh -c 'echo replaced; exit 8'")
+        self.assertEqual((answer.stdout, code), ("replaced\n", 8))
+
+    def test_commands_have_nothing_of_the_control(self):
+        told = self.out("ls -l /proc/self/fd; { sleep 5 & ls -l /proc/$!/fd; kill $!; }")
+        self.assertNotIn("socket:", told)
+        self.assertNotIn("199", self.out("ls /proc/self/fd").split())
+        self.good("sleep 60 & p=$!")
+        self.assertNotIn("socket:", self.out("ls -l /proc/$p/fd; kill $p; wait $p || :"))
+
+    def test_a_background_job_is_still_its_child(self):
+        self.good("(sleep 0.2; exit 9) & p=$!")
+        self.assertEqual(self.box.run("wait $p").code, 9)
+
+    def test_functions_of_the_names_it_uses(self):
+        self.good("read() { echo r; }; printf() { echo p; }; eval() { echo e; }; exec() { echo x; }; set() { echo s; }")
+        self.assertEqual(self.out("echo on"), "on\n")
+
+    def test_bytes_and_long_code(self):
+        self.assertEqual(self.box.run(b"printf '\xff\xfe'").out, b"\xff\xfe")
+        self.assertEqual(self.out("echo '\u00fc\u20ac'"), "\u00fc\u20ac\n")
+        self.assertEqual(self.out("#" * 1000000 + "\necho on"), "on\n")
+
+    def test_input_has_ended(self):
+        self.assertEqual(self.out("cat; read x; echo \"[$x]\""), "[]\n")
+
+    def test_exit_ends_it(self):
+        answer, code = self.lost("echo last; exit 3")
+        self.assertEqual((answer.stdout, code), ("last\n", 3))
+
+    def test_nobody_sends_any_more(self):
+        self.box.here.shutdown(socket.SHUT_WR)
+        self.assertEqual(self.box.child.wait(timeout=20), 0)
+
+
+if __name__ == "__main__":
+    tap.main()
