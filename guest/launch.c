@@ -35,8 +35,9 @@ static const struct {
 } launch_drivers[] = {
 	{RUN_EVAL_PYTHON, {BOX_DIR "/python/eval.py", NULL}},
 	{RUN_EVAL_NODE, {BOX_DIR "/node/eval.js", NULL}},
-	/* so that messages begin with "bash: line 1:" and not with a file's name */
-	{RUN_EVAL_BASH, {"-c", "eval \"$(<" BOX_DIR "/bash/eval.sh)\""}},
+	{RUN_EVAL_BASH,
+	 {"-c", ". " BOX_DIR "/bash/eval.sh; while _bailey_next; do "
+		"builtin eval \"$_bailey_code\" 199>&-; { _bailey_done; } 2>/dev/null; done"}},
 };
 
 static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
