@@ -61,7 +61,8 @@ reaper_kills(uint64_t box, uint32_t cause)
 		if (w->reaper.autoremove)
 			fake_event(box, ENGINE_EV_DESTROY);
 	}
-	if (w->reaper.remove && !(c && c->removed))
+	/* A broker that waits for a run's figures has passed over the engine's word. */
+	if (w->reaper.remove && (!(c && c->removed) || box_find(&w->b, box)))
 		reaper_says(IPC_ROW(order_remove, .box = box, .container = IPC_STR(c ? c->id : ""),
 				    .name = IPC_STR("")));
 }

@@ -48,12 +48,15 @@ test_withdrawn_and_its_sandbox_lives(void **state)
 	uint64_t call = begin(0);
 
 	(void)state;
+	fake.guest.obeys = false;
 	fake_guest_out(x->id, 1, STREAM_STDOUT, "some", 4);
 	cancel(call);
-	assert_int_equal(idmap_count(w->b.runs), 1); /* its EXIT has not come */
-	fake_guest_out(x->id, 1, STREAM_STDOUT, "late", 4);
 	world_settle();
+	assert_int_equal(idmap_count(w->b.runs), 1); /* its EXIT has not come */
 	assert_int_equal(fake.host_frames[GUEST_h_end], 1);
+	fake_guest_out(x->id, 1, STREAM_STDOUT, "late", 4);
+	fake_guest_exit(x->id, &fake.guest.result);
+	world_settle();
 	assert_int_equal(idmap_count(w->b.runs), 0);
 	assert_int_equal(seen_of(c, call)->out_bytes, 4);
 	assert_int_equal(seen_of(c, call)->ends, 1);

@@ -182,6 +182,7 @@ test_idle_and_then_forgotten(void **state)
 	const char *id;
 
 	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
 	assert_true(ended(c, call));
 	id = seen_of(c, call)->sandbox;
 	assert_int_equal(seen_of(c, call)->grant.idle_ms, 60000);
@@ -206,14 +207,16 @@ static void
 test_lifetime_ends_what_is_in_use(void **state)
 {
 	struct client *c = world_client(0, OWNER_UID, 1);
-	uint64_t call = submit_with(c, (struct ipc_call_submit){.flags = CALL_STAYS, .ttl_s = 100});
+	uint64_t call;
 
 	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	call = submit_with(c, (struct ipc_call_submit){.flags = CALL_STAYS, .ttl_s = 5});
 	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->grant.ttl_ms, 100000);
+	assert_int_equal(seen_of(c, call)->grant.ttl_ms, 5000);
 	fake.guest.exit = false;
 	call = begin(c, seen_of(c, call)->sandbox);
-	world_later(101000);
+	world_later(5100);
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
 	assert_non_null(strstr(seen_of(c, call)->message, "lifetime"));
@@ -322,6 +325,23 @@ test_at_most_so_many_runs(void **state)
 	(void)begin(c, id);
 }
 
+static struct front *
+newest(void)
+{
+	struct front *f, *last = NULL;
+
+	TAILQ_FOREACH(f, &w->b.fronts, entry)
+	last = f;
+	return last;
+}
+
+static bool
+no_box(void *arg)
+{
+	(void)arg;
+	return idmap_count(w->b.boxes) == 0;
+}
+
 /* What the end of the connection that made it means, by whose it is. */
 static void
 test_end_of_the_connection(void **state)
@@ -344,7 +364,7 @@ test_end_of_the_connection(void **state)
 		uint64_t call;
 
 		if (rows[i].kind == OWNER_TOKEN)
-			assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "alice"), 0);
+			assert_int_equal(owner_bind(newest(), "alice"), 0);
 		fake.guest.exit = false;
 		(void)str_copy(id, sizeof(id), stay(c, rows[i].flags), 32);
 		call = begin(c, id);
@@ -356,7 +376,7 @@ test_end_of_the_connection(void **state)
 			assert_int_equal(w->reaper.last_cause, CAUSE_OWNER_GONE);
 		again = world_client(0, rows[i].kind, i);
 		if (rows[i].kind == OWNER_TOKEN)
-			assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "alice"), 0);
+			assert_int_equal(owner_bind(newest(), "alice"), 0);
 		fake.guest.exit = true;
 		call = submit_within(again, id, 0, "code");
 		assert_true(ended(again, call));
@@ -365,8 +385,7 @@ test_end_of_the_connection(void **state)
 		if (rows[i].stays)
 			(void)destroy(again, id);
 		world_hang_up(again);
-		world_settle();
-		assert_int_equal(idmap_count(w->b.boxes), 0);
+		assert_true(world_until(no_box, NULL));
 	}
 }
 
