@@ -5,6 +5,8 @@
 
 #include <sys/stat.h>
 
+#define LONG_NAME "n1234567890123456789012345678901234567890123456789012345678901234"
+
 static char dir[] = "/tmp/bailey-token-XXXXXX", path[64], out_path[64];
 
 static int
@@ -120,13 +122,7 @@ test_refuses_what_others_can_use(void **state)
 static void
 test_usage(void **state)
 {
-	static const char *const names[] = {"",
-					    ".x",
-					    "a b",
-					    "a/b",
-					    "a\n",
-					    "n1234567890123456789012345678901234567890123456789012"
-					    "345678901234"};
+	static const char *const names[] = {"", ".x", "a b", "a/b", "a\n", LONG_NAME};
 	const char *const none[] = {"token", NULL};
 	const char *const other[] = {"token", "list", "ann", NULL};
 	const char *const option[] = {"token", "add", "ann", "--file", "x", NULL};
