@@ -544,6 +544,7 @@ test_eval_what_cannot_start(void **state)
 	world.fill_result = 0;
 	world.order_result = -EPIPE;
 	assert_int_equal(eval_start(&f->g, run), EPIPE);
+	feed_close(&run->feed);
 	__wrap_children_drop(&f->g, &run->runner);
 	world.order_result = 0;
 	/* None of them is in the way of the next, and who waits is told. */
