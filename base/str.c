@@ -181,3 +181,65 @@ base64_append(struct buf *b, const uint8_t *in, size_t n)
 	buf_commit(b, total);
 	return 0;
 }
+
+/* The value of a digit plus one; 0 for any other byte. */
+static const uint8_t base64_values[256] = {
+	['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,
+	['H'] = 8,  ['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14,
+	['O'] = 15, ['P'] = 16, ['Q'] = 17, ['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21,
+	['V'] = 22, ['W'] = 23, ['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28,
+	['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34, ['i'] = 35,
+	['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40, ['o'] = 41, ['p'] = 42,
+	['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46, ['u'] = 47, ['v'] = 48, ['w'] = 49,
+	['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55, ['3'] = 56,
+	['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63,
+	['/'] = 64};
+
+/* One group of four; the bytes it stands for, 0 when it is none. */
+static size_t
+base64_group(const uint8_t *in, bool last, uint8_t *out)
+{
+	size_t pad = !last || in[3] != '=' ? 0U : in[2] == '=' ? 2U : 1U;
+	uint32_t v = 0;
+
+	for (size_t i = 0; i < 4; i++) {
+		uint32_t digit = i >= 4 - pad ? 1U : base64_values[in[i]];
+
+		if (digit == 0)
+			return 0;
+		v = v << 6 | (digit - 1);
+	}
+	/* bits that stand for nothing must be zero: one text for one content */
+	if ((pad == 1 && (v & 0xff) != 0) || (pad == 2 && (v & 0xffff) != 0))
+		return 0;
+	out[0] = (uint8_t)(v >> 16);
+	out[1] = (uint8_t)(v >> 8);
+	out[2] = (uint8_t)v;
+	return 3 - pad;
+}
+
+int
+base64_decode(struct buf *b, const char *text, size_t n)
+{
+	const uint8_t *in = (const uint8_t *)text;
+	size_t used = 0;
+	uint8_t *out;
+	int r;
+
+	if (n % 4 != 0)
+		return -EINVAL;
+	if (n == 0)
+		return 0;
+	r = buf_reserve(b, n / 4 * 3, &out);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n; i += 4) {
+		size_t got = base64_group(in + i, i + 4 == n, out + used);
+
+		if (got == 0)
+			return -EINVAL;
+		used += got;
+	}
+	buf_commit(b, used);
+	return 0;
+}
