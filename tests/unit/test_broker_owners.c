@@ -60,6 +60,50 @@ test_end_of_a_link_cancels_everything(void **state)
 	assert_true(TAILQ_EMPTY(&w->b.owners));
 }
 
+/* An http front is nobody's until its token came: any other row ends its link. */
+static void
+test_a_front_of_nobody(void **state)
+{
+	struct client *c;
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	for (int i = 0; i < 4; i++) {
+		c = world_client(0, OWNER_TOKEN, 0);
+		assert_false(front_bound(TAILQ_FIRST(&w->b.fronts)));
+		if (i == 0)
+			(void)submit(c, BOX_SHELL);
+		else if (i == 1)
+			(void)link_send(c->link, IPC_ROW(warm_hint, ));
+		else if (i == 2)
+			(void)link_send(c->link, IPC_ROW(sandbox_list, .call = 1));
+		else
+			(void)link_send(c->link, IPC_ROW(health_query, .call = 1));
+		world_settle();
+		assert_true(c->closed);
+		assert_int_equal(w->b.n_fronts, 0);
+		assert_int_equal(c->rows[IPC_NUM_call_ended], 0);
+	}
+	assert_int_equal(fake.calls[OP_PROBE], 0);
+	c = world_client(0, OWNER_TOKEN, 0);
+	assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "alice"), 0);
+	assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "alice"), 0);
+	assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "bob"), -EPERM);
+	assert_true(front_bound(TAILQ_FIRST(&w->b.fronts)));
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	(void)world_client(1, OWNER_TOKEN, 0);
+	assert_int_equal(owner_bind(TAILQ_NEXT(TAILQ_FIRST(&w->b.fronts), entry), "alice"), 0);
+	world_settle();
+	assert_int_equal(TAILQ_FIRST(&w->b.owners)->refs, 2); /* one owner for both */
+	(void)world_client(2, OWNER_UID, 0);
+	assert_int_equal(owner_bind(TAILQ_NEXT(TAILQ_NEXT(TAILQ_FIRST(&w->b.fronts), entry), entry),
+				    "alice"),
+			 -EPERM); /* it is somebody already */
+}
+
 static void
 test_refusals(void **state)
 {
@@ -145,6 +189,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_owner_is_shared_and_freed),
 		T(test_end_of_a_link_cancels_everything),
+		T(test_a_front_of_nobody),
 		T(test_refusals),
 		T(test_a_frontend_names_only_its_own_calls),
 		T(test_no_run_before_the_word_has_left),
