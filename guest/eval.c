@@ -122,6 +122,7 @@ eval_go(struct guest *g, struct eval *e, struct run *run)
 	if (r < 0)
 		return -r;
 	e->going = run->number;
+	run->result.flags |= EXIT_INTERPRETER_GONE; /* unless it says that it is done */
 	eval_on_control_out(g, run);
 	run_begin(g, run);
 	return 0;
@@ -211,6 +212,7 @@ eval_finish(struct guest *g, struct eval *e, struct run *run, uint32_t code)
 	}
 	run->result.how = EXIT_EXITED;
 	run->result.exit_code = code;
+	run->result.flags &= ~(uint32_t)EXIT_INTERPRETER_GONE;
 	run->result.wall_us = clock_now_us() - run->started_us;
 	run->result.cpu_us = cpu_us > run->base_cpu_us ? cpu_us - run->base_cpu_us : 0;
 	run->ended = true;

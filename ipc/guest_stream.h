@@ -32,6 +32,7 @@ enum exit_flag {
 	EXIT_TMP_FULL = 8,
 	EXIT_OUTPUT_LIMIT = 16,
 	EXIT_FORK_FAILED = 32, /* the first process could not be started: exit_code is errno */
+	EXIT_INTERPRETER_GONE = 64, /* of an evaluation: it has ended, its state is lost */
 };
 
 enum guest_dir { H2G = 0, G2H = 1 };

@@ -257,6 +257,7 @@ test_eval_first_one_starts_an_interpreter(void **state)
 	assert_false(eval_wants_write(&f->g, run));
 	SAY(f, run, "v2\0e0\0");
 	assert_int_equal(exit_of(f, 5).how, EXIT_EXITED);
+	assert_int_equal(exit_of(f, 5).flags & EXIT_INTERPRETER_GONE, 0);
 	assert_int_equal(exit_of(f, 5).start, START_LIVE);
 	done(f);
 }
@@ -519,6 +520,7 @@ test_eval_death_while_it_works(void **state)
 	run_on_report(&f->g, run, &report);
 	assert_int_equal(exit_of(f, 1).how, EXIT_SIGNALED);
 	assert_int_equal(exit_of(f, 1).signal, 9);
+	assert_int_equal(exit_of(f, 1).flags & EXIT_INTERPRETER_GONE, EXIT_INTERPRETER_GONE);
 	assert_int_equal(world.takes, 2); /* the next one's own */
 	assert_int_equal(next->state, STATE_GOING);
 	assert_heard("0000000001y");
@@ -555,6 +557,7 @@ test_eval_what_cannot_start(void **state)
 	world.fill_result = ENOENT;
 	SAY(f, run, "e0\0");
 	assert_int_equal(exit_of(f, 2).how, EXIT_NOT_STARTED);
+	assert_int_equal(exit_of(f, 2).flags & EXIT_INTERPRETER_GONE, 0);
 	assert_int_equal(exit_of(f, 2).exit_code, ENOENT);
 	assert_int_not_equal(next->state, STATE_GOING);
 	assert_int_equal(f->g.eval[0].going, 0);
