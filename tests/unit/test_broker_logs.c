@@ -274,6 +274,50 @@ test_out_of_range_costs_the_link(void **state)
 	}
 }
 
+/* What a run writes on its way through the broker, and how it ended, is found by its number. */
+static void
+test_a_whole_run(void **state)
+{
+	static const struct guest_g_exit result = {
+		.how = EXIT_EXITED, .exit_code = 3, .stdout_bytes = 5};
+	struct client *c = world_client(0, OWNER_UID, 1001);
+	char id[33];
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	uint64_t call = submit(c, BOX_SHELL);
+
+	fake.guest.exit = false;
+	assert_true(granted(c, call));
+	world_settle();
+	struct run *r = run_of(c, call);
+	uint64_t box = r->box->id;
+	memcpy(id, r->run_id, sizeof(id));
+	fake_guest_out(box, r->number, STREAM_STDOUT, "hello", 5);
+	fake_guest_exit(box, &result);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->out_bytes, 5);
+	connect_as(1001);
+	ask((struct ipc_log_read){.id = IPC_STR(id), .stream = STREAM_STDOUT, .limit = 100});
+	assert_int_equal(rd.end.status, RUN_nonzero);
+	assert_int_equal(rd.end.exit_code, 3);
+	assert_int_equal(rd.end.cause, CAUSE_DONE);
+	assert_int_equal(rd.len, 5);
+	assert_memory_equal(rd.data, "hello", 5);
+	assert_true(rd.end.ended_ms > 0);
+	connect_as(1002);
+	not_found(id);
+	connect_as(1001);
+	call = submit(c, BOX_SHELL); /* withdrawn by its caller */
+	assert_true(granted(c, call));
+	world_settle();
+	memcpy(id, run_of(c, call)->run_id, sizeof(id));
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
+	assert_true(ended(c, call));
+	ask((struct ipc_log_read){.id = IPC_STR(id), .stream = STREAM_STDOUT, .limit = 100});
+	assert_int_equal(rd.end.status, RUN_cancelled);
+}
+
 int
 main(void)
 {
@@ -283,6 +327,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_parts_of_much, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_found_is_one_answer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_out_of_range_costs_the_link, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_whole_run, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
