@@ -31,7 +31,7 @@ enum exit_flag {
 	EXIT_WORKSPACE_FULL = 4, /* no free block or inode at the end */
 	EXIT_TMP_FULL = 8,
 	EXIT_OUTPUT_LIMIT = 16,
-	EXIT_FORK_FAILED = 32, /* the first process could not be started: exit_code is errno */
+	EXIT_FORK_FAILED = 32,      /* the first process could not be started: exit_code is errno */
 	EXIT_INTERPRETER_GONE = 64, /* of an evaluation: it has ended, its state is lost */
 };
 
