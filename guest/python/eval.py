@@ -25,6 +25,7 @@ VALUE_MAX = 65536
 SOURCES_KEPT = 1000  # evaluations whose lines a traceback can still show
 FIGURES_MAX = 32
 FIGURE_BYTES = 700 * 1024
+FIGURE_PIXELS = 4000000  # more take seconds to draw, and nobody sees them
 FUTURES = 0
 for _name in __future__.all_feature_names:
     FUTURES |= getattr(__future__, _name).compiler_flag
@@ -236,7 +237,8 @@ class Interpreter:
 
     def save(self, figure):
         path = self.figure_path()
-        dpi = figure.dpi
+        width, height = figure.get_size_inches()
+        dpi = min(figure.dpi, (FIGURE_PIXELS / (width * height)) ** 0.5)
         for _ in range(6):
             figure.savefig(path, format="png", dpi=dpi, bbox_inches="tight")
             size = os.path.getsize(path)

@@ -307,11 +307,14 @@ class Figure:
     def __init__(self, number, size):
         self.number, self.size = number, size
 
+    def get_size_inches(self):
+        return (80, 50) if self.size == 3 else (8, 5)
+
     def savefig(self, path, format, dpi, bbox_inches):
         if self.size < 0:
             raise ValueError("empty axes")
         with open(path, "wb") as handle:
-            handle.write(b"P" * int(self.size * (dpi / 100) ** 2))
+            handle.write(b"P" * int(self.size * (dpi / 100) ** 2) if self.size != 3 else b"%f" % dpi)
 
 made = {}
 
@@ -360,6 +363,11 @@ class Figures(Case):
         self.good("import matplotlib.pyplot as plt\nplt.make(5000000)")
         self.assertLessEqual(os.path.getsize(self.path(1)), 700 * 1024)
         self.assertGreater(os.path.getsize(self.path(1)), 300 * 1024)
+
+    def test_huge_ones_are_not_drawn_in_full(self):
+        self.good("import matplotlib.pyplot as plt\nplt.make(3)")
+        with open(self.path(1), "rb") as handle:
+            self.assertAlmostEqual(float(handle.read()), (4000000 / (80 * 50)) ** 0.5, 3)
 
     def test_also_after_an_error(self):
         answer = self.box.run("import matplotlib.pyplot as plt\nplt.make(10)\n1 / 0")

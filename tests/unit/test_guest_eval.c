@@ -61,27 +61,21 @@ __wrap_children_take(struct guest *g, struct runner *ret)
 	return 0;
 }
 
-static void
-close_runner(struct runner *r)
-{
-	const int fds[] = {r->fd, r->control_fd, r->stdin_fd, r->out_fds[0], r->out_fds[1]};
-
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
-	}
-	*r = RUNNER_NONE;
-}
-
 void
 __wrap_children_drop(struct guest *g, struct runner *r)
 {
+	const int fds[] = {r->fd, r->control_fd, r->stdin_fd, r->out_fds[0], r->out_fds[1]};
+
 	(void)g;
 	for (size_t i = 0; r->fd >= 0 && i < ARRAY_LEN(world.ends[0]); i++)
 		(void)close(world.ends[r->pid - 1000][i]);
 	if (r->fd >= 0)
 		world.drops++;
-	close_runner(r);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+	}
+	*r = RUNNER_NONE;
 }
 
 int
