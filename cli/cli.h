@@ -30,15 +30,31 @@ struct cli_command {
 /* ---- error.c ---- */
 void cli_error(const char *fmt, ...) PRINTF_LIKE(1, 2); /* "bailey: …" on stderr */
 
+/* ---- help.c ---- */
+const char *cli_help(const char *command); /* its page; NULL: no such command */
+
 /* ---- subcommands ---- */
-int cmd_mcp(int argc, char **argv);   /* mcp.c */
-int cmd_run(int argc, char **argv);   /* run.c */
-int cmd_image(int argc, char **argv); /* image.c */
-int cmd_bench(int argc, char **argv); /* bench.c */
+int cmd_mcp(int argc, char **argv);    /* mcp.c */
+int cmd_serve(int argc, char **argv);  /* serve.c */
+int cmd_config(int argc, char **argv); /* config.c */
+int cmd_run(int argc, char **argv);    /* run.c */
+int cmd_image(int argc, char **argv);  /* image.c */
+int cmd_token(int argc, char **argv);  /* token.c */
+int cmd_bench(int argc, char **argv);  /* bench.c */
+
+/* ---- token.c ---- */
+/* The file tokens are kept in when none is named; -ENOENT without a home directory. */
+int token_file_default(char *ret, size_t cap);
 
 /* ---- mcp.c ---- */
 /* argv for the private tree's supervisor; NULL with a message when it is not installed. */
 char **mcp_server_argv(void);
+
+/* ---- bridge.c ---- */
+int bridge_connect(const char *path); /* the descriptor or -errno */
+/* Joins in and out to sock until the daemon's end; in's end is told to it. 0, -ECONNRESET when the
+ * daemon ended first, else -errno (-EPIPE: out takes no more). */
+int bridge_run(int in, int out, int sock);
 
 /* ---- client.c: a blocking MCP client over stdio of a tree it starts ---- */
 struct mcp_client {

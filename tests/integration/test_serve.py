@@ -292,13 +292,13 @@ class ServeCase:
             (2, ["--http", "127.0.0.1:0"], "--http needs --tokens"),
             (1, ["--http", "0.0.0.0:0", "--tokens", str(self.tokens)], "--tls"),
             (1, ["--http", "nonsense", "--tokens", str(self.tokens)], "ADDRESS:PORT"),
-            (1, ["--http", "127.0.0.1:0", "--tokens", free], free),
+            (1, ["--http", "127.0.0.1:0", "--tokens", free], "x.sock"),
             (1, ["--socket", "/nowhere/at/all"], "/nowhere/at"),
             (2, ["--socket", free, "--stdio"], "neither"),
             (2, [], "nothing to serve"),
         ]
         for wanted, words, part in rows:
-            with self.subTest(words=words):
+            with self.subTest(says=part):
                 server = Server(self.directory, words, self.user)
                 self.assertEqual(server.process.wait(5), wanted)
                 server.process.stdout.close()
