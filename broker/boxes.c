@@ -190,6 +190,7 @@ box_discard(struct box *x)
 
 	pool_remove(x);
 	box_close_stream(x);
+	runs_gone(x); /* those without a front are still there */
 	admission_uncount(x);
 	(void)idmap_take(b->boxes, x->id);
 	TAILQ_INSERT_TAIL(&b->grave, x, grave_entry);

@@ -317,6 +317,27 @@ test_single_use_numbers_stay_one(void **state)
 	}
 }
 
+static void
+test_frames_against_the_rules_cost_the_link(void **state)
+{
+	struct client *f = world_client(1, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	f->auto_run = false;
+	call = submit(f, BOX_SHELL);
+	assert_true(granted(f, call));
+	send_frame(f, call, GUEST_h_stdin, 0, "x", 1); /* before h_run */
+	world_settle();
+	assert_true(f->closed);
+	assert_int_equal(w->b.n_fronts, 1);
+	assert_int_equal(w->reaper.last_cause, CAUSE_OWNER_GONE);
+	f = world_client(2, OWNER_TREE, 1);
+	send_frame(f, 77, GUEST_h_run, 0, "x", 1); /* never submitted */
+	world_settle();
+	assert_true(f->closed);
+}
+
 int
 main(void)
 {
@@ -333,6 +354,7 @@ main(void)
 		T(test_answers_belong_to_their_questions),
 		T(test_kept),
 		T(test_single_use_numbers_stay_one),
+		T(test_frames_against_the_rules_cost_the_link),
 #undef T
 	};
 

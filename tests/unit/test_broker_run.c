@@ -548,27 +548,6 @@ test_start_timeout_and_grant_never_used(void **state)
 	assert_int_equal(seen_of(c, call)->end.status, RUN_start_timeout);
 }
 
-static void
-test_frames_against_the_rules_cost_the_link(void **state)
-{
-	struct client *c = world_client(0, OWNER_TREE, 1);
-	uint64_t call;
-
-	(void)state;
-	c->auto_run = false;
-	call = submit(c, BOX_SHELL);
-	assert_true(granted(c, call));
-	send_frame(c, call, GUEST_h_stdin, 0, "x", 1); /* before h_run */
-	world_settle();
-	assert_true(c->closed);
-	assert_int_equal(w->b.n_fronts, 0);
-	assert_int_equal(w->reaper.last_cause, CAUSE_OWNER_GONE);
-	c = world_client(1, OWNER_TREE, 1);
-	send_frame(c, 77, GUEST_h_run, 0, "x", 1); /* never submitted */
-	world_settle();
-	assert_true(c->closed);
-}
-
 int
 main(void)
 {
@@ -594,7 +573,6 @@ main(void)
 		T(test_an_engine_without_update),
 		T(test_processor_narrowed_beside_the_grant),
 		T(test_start_timeout_and_grant_never_used),
-		T(test_frames_against_the_rules_cost_the_link),
 #undef T
 	};
 
