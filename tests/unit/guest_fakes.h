@@ -116,8 +116,8 @@ static inline void
 fake_free(struct fake *f)
 {
 	struct guest *g = &f->g;
-	const int fds[] = {f->host_in, f->host_out, f->run_stdin,
-			   f->run_out, f->run_err,  g->stream.in_fd, g->stream.out_fd};
+	const int fds[] = {f->host_in, f->host_out,     f->run_stdin,    f->run_out,
+			   f->run_err, g->stream.in_fd, g->stream.out_fd};
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		(void)close(fds[i]);

@@ -144,6 +144,48 @@ test_launch_finds_the_program(void **state)
 }
 
 static void
+test_launch_argv(void **state)
+{
+	static const struct {
+		const char *name, *path_env, *exists, *want;
+		int err;
+	} cases[] = {
+		{"prog", NULL, "/usr/bin/prog", "/usr/bin/prog", 0},
+		{"prog", "PATH=/opt/bin:/bin", "/bin/prog", "/bin/prog", 0},
+		{"prog", "PATH=/opt/bin", "/usr/bin/prog", NULL, ENOENT},
+		{"prog", "PATH=bin:.::/bin", "/bin/prog", "/bin/prog", 0},
+		{"prog", "PATH=bin:.", "bin/prog", NULL, ENOENT}, /* not this process' directory */
+		{"prog", "PATH=", "/prog", NULL, ENOENT},
+		{"", NULL, "/usr/bin/", NULL, ENOENT},
+		{"./prog", NULL, "", "./prog", 0}, /* exec finds out, below the run's directory */
+		{"/x/prog", NULL, "", "/x/prog", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct ipc_str args[] = {IPC_STR(cases[i].name), IPC_STR("-c"), IPC_STR("a b")};
+		struct ipc_str env[1];
+		struct guest_spec spec = {.kind = RUN_ARGV, .args = args, .n_args = 3, .env = env};
+
+		if (cases[i].path_env != NULL) {
+			env[0] = IPC_STR(cases[i].path_env);
+			spec.n_env = 1;
+		}
+		only_path = cases[i].exists;
+		assert_int_equal(launch_fill_run(&launch, &spec, 2), cases[i].err);
+		if (cases[i].err != 0)
+			continue;
+		assert_string_equal(launch.path, cases[i].want);
+		assert_int_equal(launch.n_argv, 3);
+		assert_string_equal(launch.text, cases[i].name);
+		assert_string_equal(launch.text + strlen(cases[i].name) + 1, "-c");
+		assert_null(launch.program); /* the next bash is looked for again */
+	}
+	only_path = NULL;
+	assert_int_equal(launch_write_code(&(struct guest_spec){.kind = RUN_ARGV}), 0);
+}
+
+static void
 test_launch_too_big(void **state)
 {
 	static char big[SPEC_ITEM_MAX];
@@ -250,6 +292,7 @@ main(void)
 		cmocka_unit_test(test_launch_fill_run_words),
 		cmocka_unit_test(test_launch_fill_run_env),
 		cmocka_unit_test(test_launch_finds_the_program),
+		cmocka_unit_test(test_launch_argv),
 		cmocka_unit_test(test_launch_too_big),
 		cmocka_unit_test(test_launch_fill_waiting),
 		cmocka_unit_test(test_launch_startup_env),

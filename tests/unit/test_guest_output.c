@@ -183,7 +183,8 @@ test_output_read_is_bounded(void **state)
 	fake_free(f);
 }
 
-/* Two runs write at once: each frame bears its run's number, and one's credit is not the other's. */
+/* Two runs write at once: each frame bears its run's number, and one's credit is not the other's.
+ */
 static void
 test_output_of_two_runs(void **state)
 {
