@@ -48,7 +48,7 @@ open_all(struct frontend *fe)
 	fe->base = new_base();
 	if (fe->base == NULL)
 		fatal("cannot make an event loop");
-	r = transport_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);
+	r = stdio_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);
 	if (r < 0)
 		fatal("cannot use the client's descriptors (%d)", r);
 	fe->calls = idmap_new(CALLS_MAX);
@@ -63,6 +63,7 @@ close_all(struct frontend *fe)
 	upcalls_close(fe);
 	rpc_batches_free(fe);
 	transport_free(fe->transport);
+	secret_wipe(&fe->client, sizeof(fe->client));
 	event_free(fe->leave_timer);
 	idmap_free(fe->calls);
 	event_base_free(fe->base);
@@ -96,9 +97,7 @@ main(int argc, char **argv)
 	r = confine_selftest(&plan, layers);
 	if (r < 0)
 		fatal("confine_selftest failed (%d)", r);
-	r = upcalls_open(&fe, layers);
-	if (r == 0)
-		r = transport_start(fe.transport);
+	r = upcalls_open(&fe, layers); /* reading begins with the supervisor's word on the client */
 	if (r < 0)
 		fatal("cannot start (%d)", r);
 	(void)event_base_dispatch(fe.base);

@@ -16,6 +16,7 @@
 #include "frontend.h"
 
 #define NEWEST_LEGACY REV_2025_11_25
+#define META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 #define LIST_TTL_MS 3600000 /* lists change with the program only */
 #define SHOWN_MAX 64u
 
@@ -153,6 +154,19 @@ static const struct {
 
 /* ---- messages ---- */
 
+/* A modern request says for itself what it wants logged; false: an error was sent. */
+static bool
+log_level_ok(struct frontend *fe, struct reply_to *to, const cJSON *params)
+{
+	const cJSON *level = cJSON_GetObjectItemCaseSensitive(
+		cJSON_GetObjectItemCaseSensitive(params, "_meta"), META_LOG_LEVEL);
+
+	if (level == NULL || notify_level(level, &to->log_level) == 0)
+		return true;
+	rpc_send_error(fe, to, RPC_PARAMS, NULL, "_meta " META_LOG_LEVEL " must be a log level");
+	return false;
+}
+
 static void
 on_request(struct frontend *fe, struct reply_to *to, const struct rpc_message *message)
 {
@@ -170,7 +184,8 @@ on_request(struct frontend *fe, struct reply_to *to, const struct rpc_message *m
 		if (((unsigned)methods[i].eras & era) == 0 ||
 		    strcmp(methods[i].method, message->method) != 0)
 			continue;
-		if (era == LEGACY || era_envelope_ok(fe, to, message->params))
+		if (era == LEGACY || (era_envelope_ok(fe, to, message->params) &&
+				      log_level_ok(fe, to, message->params)))
 			methods[i].handler(fe, to, message->params);
 		return;
 	}

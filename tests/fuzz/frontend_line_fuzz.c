@@ -49,7 +49,7 @@ open_once(void)
 	fe.base = event_base_new();
 	fe.calls = idmap_new(CALLS_MAX);
 	if (leave_init(&fe) < 0 || upcalls_open(&fe, 0) < 0 ||
-	    transport_new(fe.base, null, null, &frontend_events, &fe, &fe.transport) < 0)
+	    stdio_new(fe.base, null, null, &frontend_events, &fe, &fe.transport) < 0)
 		abort();
 }
 

@@ -158,9 +158,9 @@ test_rpc_batch_collects(void **state)
 	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER, .number = 1}, .rev = REV_2025_03_26};
 
 	(void)state;
-	to.batch = rpc_batch_open(&fe, 3);
+	to.batch = rpc_batch_open(&fe, 3, to.rev);
 	rpc_send_result(&fe, &to, cJSON_CreateObject());
-	rpc_batch_skip(&fe, to.batch);
+	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), "");
 	to.id.number = 2;
 	rpc_send_result(&fe, &to, cJSON_CreateObject());
@@ -168,12 +168,13 @@ test_rpc_batch_collects(void **state)
 					 "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}]\n");
 	assert_null(fe.batches);
 	rpc_send_result(&fe, &to, cJSON_CreateObject()); /* a batch that is gone */
-	rpc_batch_skip(&fe, 99);
+	to.batch = 99;
+	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), "");
-	to.batch = rpc_batch_open(&fe, 1);
-	rpc_batch_skip(&fe, to.batch);
+	to.batch = rpc_batch_open(&fe, 1, to.rev);
+	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), ""); /* nothing to say */
-	(void)rpc_batch_open(&fe, 5);         /* freed with the frontend */
+	(void)rpc_batch_open(&fe, 5, to.rev);         /* freed with the frontend */
 }
 
 #define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)

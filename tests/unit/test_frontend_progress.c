@@ -46,7 +46,7 @@ start(enum rpc_id_kind kind)
 	last_value = 0;
 	told[0] = '\0';
 	fake_open(true);
-	c = call_new(&fe, &to, CALL_RUN);
+	c = call_new(&fe, &to, &run_plan);
 	c->state = CALL_GRANTED;
 	assert_int_equal(progress_init(c, &token), 0);
 	return c;
@@ -155,7 +155,7 @@ test_progress_left_out_while_much_is_unsent(void **state)
 	char *big = calloc(1, n + 1);
 
 	(void)state;
-	assert_int_equal(transport_send(fe.transport, big, n), 0);
+	assert_int_equal(transport_send(fe.transport, big, n, &(struct sent){.more = false}), 0);
 	out(c, "a");
 	assert_int_equal(count, 0);
 	free(big);
