@@ -221,6 +221,7 @@ act_again(struct call *c, const void *arg)
 	}
 	c->resubmitted = true;
 	c->state = CALL_WAITING;
+	notify_call(c, LOG_WARNING, "the broker was lost; the call is submitted again");
 	arm(c, LOST_WAIT_MS);
 }
 
@@ -269,6 +270,9 @@ act_grant(struct call *c, const void *arg)
 		     row->sandbox.len) < 0)
 		c->grant.sandbox[0] = '\0';
 	c->state = CALL_GRANTED;
+	notify_call(c, LOG_INFO, "%s %s starts after %u ms",
+		    (c->flags & CALL_STAYS) != 0 ? "a sandbox" : "run", c->grant.run_id,
+		    c->grant.queue_ms);
 	arm(c, wait_ms + END_SLACK_MS);
 	if ((c->flags & CALL_STAYS) != 0)
 		hold(c, row);
@@ -313,8 +317,15 @@ act_frame(struct call *c, const void *arg)
 static void
 act_end(struct call *c, const void *arg)
 {
+	const struct ipc_call_ended *ended = arg;
 	const struct step *step = call_step(c);
+	enum run_status status = result_known(ended->status);
 
+	if (is_run(c))
+		notify_call(c, run_status_is_error(status) ? LOG_WARNING : LOG_INFO,
+			    "%s %s ended: %s",
+			    (c->flags & CALL_STAYS) != 0 ? "making a sandbox" : "run",
+			    c->grant.run_id, run_status_name(status));
 	if (step->end == NULL || step->end(c, arg))
 		advance(c, arg);
 	else

@@ -18,7 +18,6 @@
 
 #define RECORDS_MAX ((size_t)1 << 20)
 #define VALUE_MAX ((size_t)24576) /* shown */
-#define STATE_LOST "The interpreter and its state are gone; the next evaluation starts a new one."
 
 struct eval {
 	struct collect *collect;
@@ -85,27 +84,22 @@ static void
 explain(const struct ipc_call_ended *ended, struct buf *ret)
 {
 	enum run_status status = result_known(ended->status);
-	const char *advice = run_status_advice(status);
+	const char *more = "";
 	struct guest_g_exit guest;
 	bool ran = result_exit(ended, &guest) && guest.how != EXIT_NOT_STARTED;
 
 	if (ended->message.len > 0)
 		(void)buf_printf(ret, "%.*s", (int)ended->message.len, ended->message.data);
 	else
-		(void)buf_printf(ret, "%s", advice);
-	if (!ran || status == RUN_ok)
-		return;
-	if (buf_len(ret) > 0)
-		(void)buf_append(ret, " ", 1);
-	if (status == RUN_nonzero && guest.how == EXIT_EXITED && ended->exit_code == 1)
-		(void)buf_printf(ret, "The code ended with an error; stderr tells which.");
-	else if (status == RUN_nonzero && guest.how == EXIT_EXITED)
-		(void)buf_printf(ret,
-				 "It ended with code %u. If the interpreter itself ended, its "
-				 "state is gone and the next evaluation starts a new one.",
-				 ended->exit_code);
-	else
-		(void)buf_printf(ret, STATE_LOST);
+		(void)buf_printf(ret, "%s", run_status_advice(status));
+	if (ran && (guest.flags & EXIT_INTERPRETER_GONE) != 0)
+		more = "The interpreter and its state are gone; the next evaluation starts a new "
+		       "one.";
+	else if (ran && status == RUN_nonzero)
+		more = "The code ended with an error; stderr tells which. The interpreter keeps "
+		       "its "
+		       "state.";
+	(void)buf_printf(ret, "%s%s", buf_len(ret) > 0 && *more != '\0' ? " " : "", more);
 }
 
 /* true: figures may follow. */

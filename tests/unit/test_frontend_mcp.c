@@ -28,6 +28,11 @@ close_fake(void **state)
 	return 0;
 }
 
+#define LOG_ENVELOPE(level)                                                      \
+	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"," \
+	"\"io.modelcontextprotocol/clientCapabilities\":{},"                     \
+	"\"io.modelcontextprotocol/logLevel\":" level "}"
+
 static void
 test_mcp_codes(void **state)
 {
@@ -48,11 +53,22 @@ test_mcp_codes(void **state)
 		{REQUEST("tools/list", ENVELOPE), 0},
 		{REQUEST("tools/list", "\"cursor\":\"\""), RPC_PARAMS},
 		{REQUEST("tools/list", "\"cursor\":null"), 0},
-		{REQUEST("resources/list", ""), 0},
 		{REQUEST("resources/templates/list", ""), 0},
 		{REQUEST("prompts/list", ""), 0},
-		{REQUEST("completion/complete", ""), 0},
-		{REQUEST("resources/subscribe", ""), RPC_METHOD},
+		{REQUEST("completion/complete", ""), RPC_PARAMS},
+		{REQUEST("prompts/get", "\"name\":\"use_sandbox\""), 0},
+		{REQUEST("resources/list", "\"cursor\":\"x\""), RPC_PARAMS},
+		{REQUEST("resources/read", ""), RPC_PARAMS},
+		{REQUEST("resources/read", "\"uri\":\"bailey://x\""), RPC_RESOURCE},
+		{REQUEST("resources/read", "\"uri\":\"bailey://x\"," ENVELOPE), RPC_PARAMS},
+		{REQUEST("resources/subscribe", ""), RPC_PARAMS},
+		{REQUEST("resources/subscribe", "\"uri\":\"bailey://x\""), 0},
+		{REQUEST("resources/unsubscribe", "\"uri\":\"bailey://x\""), 0},
+		{REQUEST("resources/subscribe", "\"uri\":\"bailey://x\"," ENVELOPE), RPC_METHOD},
+		{REQUEST("logging/setLevel", "\"level\":\"info\"," ENVELOPE), RPC_METHOD},
+		{REQUEST("tools/list", LOG_ENVELOPE("\"info\"")), 0},
+		{REQUEST("tools/list", LOG_ENVELOPE("\"loud\"")), RPC_PARAMS},
+		{REQUEST("tools/list", LOG_ENVELOPE("7")), RPC_PARAMS},
 		{REQUEST("Ping", ""), RPC_METHOD},
 		{REQUEST("tools/list", "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":1}"),
 		 RPC_PARAMS},
