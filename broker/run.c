@@ -253,29 +253,40 @@ run_finish(struct run *r, enum run_status status, const char *message, uint32_t 
 
 /* ---- into a box ---- */
 
-/* The word before the RUN frame: after it the call is never repeated. Whether a box becomes a
- * sandbox instead is known here too. r may be gone. */
+static void
+send_granted(const struct run *r)
+{
+	const struct limits *l = &r->limits;
+	const struct box *x = r->box;
+	const struct sandbox *s = x->sandbox;
+
+	(void)link_send(
+		r->front->link,
+		IPC_ROW(call_granted, .call = r->call, .start = r->start, .run_id = {r->run_id, 32},
+			.queue_ms = (uint32_t)(r->left_queue_ms - r->queued_ms),
+			.timeout_ms = l->timeout_ms, .memory_bytes = l->memory_bytes,
+			.cpus_milli = l->cpus_milli, .pids = l->pids,
+			.workspace_bytes = x->limits.workspace_bytes,
+			.tmp_bytes = x->limits.tmp_bytes, .sandbox = IPC_STR(s ? s->id : ""),
+			.ttl_ms = s ? sandbox_left_ms(s) : 0, .idle_ms = s ? s->idle_ms : 0));
+}
+
+/* The word before the RUN frame: after it the call is never repeated. For a call that wants a
+ * sandbox it is all: the box stays. r may be gone. */
 void
 run_grant(struct run *r)
 {
-	const struct limits *l = &r->limits;
-	struct box *x = r->box;
-
 	run_set_phase(r, PHASE_GRANTED);
 	if (r->flags & CALL_STAYS) {
 		sandbox_born(r);
+		send_granted(r);
+		r->within = true; /* its end is not the box's */
+		run_finish(r, RUN_ok, NULL, 0);
 		return;
 	}
 	if (!r->within)
-		r->number = session_run_open(&x->session); /* its box is new: there is room */
-	(void)link_send(r->front->link,
-			IPC_ROW(call_granted, .call = r->call, .start = r->start,
-				.run_id = {r->run_id, 32},
-				.queue_ms = (uint32_t)(r->left_queue_ms - r->queued_ms),
-				.timeout_ms = l->timeout_ms, .memory_bytes = l->memory_bytes,
-				.cpus_milli = l->cpus_milli, .pids = l->pids,
-				.workspace_bytes = x->limits.workspace_bytes,
-				.tmp_bytes = x->limits.tmp_bytes));
+		r->number = session_run_open(&r->box->session); /* a new box: there is room */
+	send_granted(r);
 	r->word_queued = r->front->link && link_queued(r->front->link) > 0;
 	run_words_follow(r);
 }

@@ -112,26 +112,20 @@ sandbox_new(struct run *r)
 void
 sandbox_born(struct run *r)
 {
-	const struct limits *l = &r->limits;
 	struct box *x = r->box;
-	struct sandbox *s;
 
 	box_event(x, ON_STAY);
-	s = sandbox_new(r);
-	x->sandbox = s;
+	x->sandbox = sandbox_new(r);
 	log_info("box=%" PRIu64 " stays class=%d hold=%d ttl_s=%u idle_s=%u", x->id,
-		 (int)x->box_class, s->hold, r->ttl_s, r->idle_s);
-	(void)link_send(r->front->link,
-			IPC_ROW(call_granted, .call = r->call, .start = r->start,
-				.run_id = {r->run_id, 32},
-				.queue_ms = (uint32_t)(r->left_queue_ms - r->queued_ms),
-				.timeout_ms = l->timeout_ms, .memory_bytes = l->memory_bytes,
-				.cpus_milli = l->cpus_milli, .pids = l->pids,
-				.workspace_bytes = x->limits.workspace_bytes,
-				.tmp_bytes = x->limits.tmp_bytes, .sandbox = {s->id, 32},
-				.ttl_ms = s->ttl_ms, .idle_ms = s->idle_ms));
-	r->within = true; /* its end is not the box's */
-	run_finish(r, RUN_ok, NULL, 0);
+		 (int)x->box_class, x->sandbox->hold, r->ttl_s, r->idle_s);
+}
+
+uint64_t
+sandbox_left_ms(const struct sandbox *s)
+{
+	uint64_t age = clock_now_ms() - s->born_ms;
+
+	return s->ttl_ms > age ? s->ttl_ms - age : 0;
 }
 
 /* ---- runs in it ---- */
@@ -260,12 +254,6 @@ sandbox_tick(struct broker *b, uint64_t now_ms)
 
 /* ---- what its owner asks ---- */
 
-static uint64_t
-rest(uint64_t of, uint64_t used)
-{
-	return of > used ? of - used : 0;
-}
-
 static void
 send_row(struct front *f, uint64_t call, const struct sandbox *s)
 {
@@ -279,8 +267,7 @@ send_row(struct front *f, uint64_t call, const struct sandbox *s)
 			.keep = s->keep, .runs = alive ? runs_in(s->box) : 0,
 			.age_ms = now - s->born_ms,
 			.idle_ms = alive && !TAILQ_EMPTY(&s->box->runs) ? 0 : now - s->used_ms,
-			.idle_limit_ms = s->idle_ms,
-			.ttl_ms = alive ? rest(s->ttl_ms, now - s->born_ms) : 0,
+			.idle_limit_ms = s->idle_ms, .ttl_ms = alive ? sandbox_left_ms(s) : 0,
 			.ended_ms = alive ? 0 : now - s->ended_ms, .memory_bytes = s->memory_bytes,
 			.cpus_milli = s->cpus_milli));
 }

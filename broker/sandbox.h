@@ -30,8 +30,8 @@ struct sandboxes {
 };
 void sandbox_init(struct broker *b);
 void sandbox_done(struct broker *b);
-/* The box of r becomes a sandbox of r's owner; r is answered and gone. */
-void sandbox_born(struct run *r);
+void sandbox_born(struct run *r);                  /* its box becomes a sandbox of its owner */
+uint64_t sandbox_left_ms(const struct sandbox *s); /* of its lifetime */
 /* call_submit with a sandbox's id. */
 void sandbox_submit(struct front *f, const struct ipc_call_submit *m);
 void sandbox_box_ended(struct box *x);    /* from box.c: its end has begun */

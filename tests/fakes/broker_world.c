@@ -175,7 +175,7 @@ on_client_row(void *ctx, struct link *l, const struct ipc_row *row)
 		(void)str_copy(s->sandbox, sizeof(s->sandbox), s->grant.sandbox.data,
 			       s->grant.sandbox.len);
 		c->grant_order[c->n_granted++] = row->u.call_granted.call;
-		if (c->auto_run && !s->early && s->sandbox[0] == '\0')
+		if (c->auto_run && !s->quiet)
 			send_frame(c, s->grant.call, GUEST_h_run, 0, "code", 4);
 	} else if (row->num == IPC_NUM_call_ended) {
 		s = seen_of(c, row->u.call_ended.call);
@@ -271,7 +271,7 @@ submit_with(struct client *c, struct ipc_call_submit m)
 	struct ipc_row row = {.num = IPC_NUM_call_submit};
 
 	m.call = ++c->next_call;
-	seen_of(c, m.call)->early = m.spec.len > 0;
+	seen_of(c, m.call)->quiet = m.spec.len > 0 || (m.flags & CALL_STAYS);
 	row.u.call_submit = m;
 	(void)link_send(c->link, &row);
 	return m.call;

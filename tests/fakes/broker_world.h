@@ -11,7 +11,7 @@
 struct seen { /* what a frontend got */
 	uint64_t call;
 	bool granted, ended;
-	bool early;                   /* its specification went ahead */
+	bool quiet; /* nothing follows its grant: no run, or what it is went ahead */
 	uint32_t grants, ends, order; /* order: of the grant, over all clients */
 	struct ipc_call_granted grant;
 	struct ipc_call_ended end;

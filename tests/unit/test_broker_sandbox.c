@@ -74,7 +74,8 @@ test_made_of_a_warm_shell_and_used_twice(void **state)
 	assert_int_equal(seen_of(c, call)->out_bytes, 6);
 	assert_int_equal(seen_of(c, call)->end.have, FIG_CPU); /* no peak: it might be another's */
 	assert_int_equal(seen_of(c, call)->end.cpu_us, 2500);
-	assert_int_equal(seen_of(c, call)->grant.sandbox.len, 0);
+	assert_string_equal(seen_of(c, call)->sandbox, id);
+	assert_true(seen_of(c, call)->grant.ttl_ms <= 3600000);
 	assert_int_equal(fake.last_run, 1);
 	w->reaper.final.cpu_us += 40;
 	call = submit_within(c, id, 0, "second");
