@@ -61,13 +61,34 @@ function makeGlobals() {
   }
 }
 
-/* The REPL mode knows no import(): text outside strings, templates and comments calls our own. */
-const WORDS = /\/\/[^\n]*|\/\*[^]*?\*\/|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[^]|[^`\\])*`|(?<![.\w$])import(?=\s*\()/g;
+/* The REPL mode knows no import. Outside strings, templates and comments import() calls our own,
+ * and an import statement becomes the declaration of what it names. */
+const WORDS = new RegExp([
+  /\/\/[^\n]*|\/\*[^]*?\*\//, /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[^]|[^`\\])*`/,
+  /(?<![.\w$])import(?=\s*\()/, /(?<![.\w$])import\b(?:([\w$*\s,{}]+?)\bfrom)?\s*('[^'\n]+'|"[^"\n]+")/,
+].map((part) => part.source).join('|'), 'g');
+
+function declaration(names, from) {
+  const module = `await __import(${from})`;
+  const [, first] = /^\s*([\w$]+)/.exec(names) ?? [];
+  const [, all] = /\*\s*as\s+([\w$]+)/.exec(names) ?? [];
+  const [, some = ''] = /\{([^}]*)\}/.exec(names) ?? [];
+  const pairs = some.split(',').filter((name) => name.trim()).map((name) => name.replace(/\sas\s/, ':'));
+  if (first) pairs.unshift(`default: ${first}`);
+  if (!all) return `const {${pairs.join(', ')}} = ${module}`;
+  return `const ${all} = ${module}${pairs.length ? `, {${pairs.join(', ')}} = ${all}` : ''}`;
+}
+
+function replaceImport(found, names, from) {
+  if (found === 'import') return '__import';
+  if (from === undefined) return found;
+  return names === undefined ? `void await __import(${from})` : declaration(names, from);
+}
 
 function prepare(code) {
   let text = code;
   if (text.includes('import')) {
-    text = text.replace(WORDS, (found) => (found === 'import' ? '__import' : found));
+    text = text.replace(WORDS, replaceImport);
   }
   if (/^\s*\{/.test(text) && !/;\s*$/.test(text)) {
     try { // an object rather than a block, where it can be both
