@@ -135,12 +135,13 @@ frontend_on_session_row(void *ctx, struct link *l, const struct ipc_row *row)
 	const struct ipc_session_row *m = &row->u.session_row;
 	struct frontend *fe = ctx;
 	struct client *c = &fe->client;
-	bool ok = m->ok != 0 && m->rev > REV_NONE && m->rev < REV_2026_07_28 &&
-		  str_copy(c->session, sizeof(c->session), m->session.data, m->session.len) == 0;
+	bool ok;
 
 	(void)l;
 	if (m->call != c->no)
 		return;
+	ok = m->ok != 0 && m->rev > REV_NONE && m->rev < REV_2026_07_28 &&
+	     str_copy(c->session, sizeof(c->session), m->session.data, m->session.len) == 0;
 	if (c->asks == CLIENT_OPENS) {
 		c->asks = CLIENT_ASKS_NOTHING;
 		http_session(fe->transport, ok ? c->session : NULL);

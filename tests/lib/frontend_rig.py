@@ -82,8 +82,13 @@ class Rig:
         self.status = None
         name, self.ready = self.supervisor_row()
         assert name == "ready", name
+        self.connect()
         if configure:
             self.configure()
+
+    def connect(self):
+        """How the client is connected; the frontend reads from now on."""
+        self._supervise("client", kind=1)
 
     def __enter__(self):
         return self
@@ -206,12 +211,15 @@ class Rig:
     def broker_silent(self, seconds=0.2):
         return not select.select([self.broker], [], [], seconds)[0]
 
-    def configure(self):
+    def _supervise(self, name, **values):
         try:
-            self.supervisor.send(ipcrows.encode("settings"))
-            self.supervisor.send(ipcrows.encode("configured"))
+            self.supervisor.send(ipcrows.encode(name, **values))
         except BrokenPipeError:
             pass  # its input was over at once
+
+    def configure(self):
+        self._supervise("settings")
+        self._supervise("configured")
 
     def tell(self, name, **values):
         self.broker.send(ipcrows.encode(name, **values))

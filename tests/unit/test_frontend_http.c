@@ -263,7 +263,7 @@ test_http_times(void **state)
 		if (i > 0)
 			(void)fake_setup(state);
 		transport_free(http);
-		*(uint32_t *)((char *)&times + cases[i].which) = 30;
+		*(uint32_t *)(void *)((char *)&times + cases[i].which) = 30;
 		times.linger_ms = 30;
 		assert_int_equal(
 			http_new(base, ours, &fake_events, NULL, &fake_client, &times, &http), 0);

@@ -263,7 +263,7 @@ test_stdio_end_of_input(void **state)
 	spin();
 	assert_int_equal(ended_with, 0);
 	assert_string_equal(seen, "");
-	assert_true(transport_end_is_hangup(transport));
+	assert_true(transport->end_is_hangup);
 }
 
 static void
@@ -308,7 +308,7 @@ test_stdio_regular_files(void **state)
 	spin();
 	assert_string_equal(seen, "a|b");
 	assert_int_equal(ended_with, 0);
-	assert_false(transport_end_is_hangup(transport));
+	assert_false(transport->end_is_hangup);
 	assert_int_equal(transport_send(transport, text, 6, &whole), 0);
 	assert_int_equal(pread(out, back, 15, 0), 7);
 	assert_string_equal(back, "answer\n");
