@@ -186,6 +186,34 @@ test_launch_argv(void **state)
 }
 
 static void
+test_launch_interpreters_that_stay(void **state)
+{
+	static const struct {
+		uint32_t kind;
+		const char *want;
+	} cases[] = {
+		{RUN_EVAL_PYTHON, "python3 /.bailey/python/eval.py | " BASE_ENV},
+		{RUN_EVAL_NODE, "node /.bailey/node/eval.js | " BASE_ENV},
+		{RUN_EVAL_BASH,
+		 "bash -c . /.bailey/bash/eval.sh; while _bailey_next; do builtin eval "
+		 "\"$_bailey_code\" 199>&-; { _bailey_done; } 2>/dev/null; done | " BASE_ENV},
+	};
+
+	(void)state;
+	only_path = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct guest_spec spec = spec_of(cases[i].kind, "code");
+
+		assert_int_equal(launch_write_code(&spec),
+				 0); /* no file: it comes by the control */
+		assert_int_equal(launch_fill_run(&launch, &spec, 2), 0);
+		assert_string_equal(joined(), cases[i].want);
+		assert_int_equal(launch.with_control, 1);
+		assert_int_equal(launch.n_argv, cases[i].kind == RUN_EVAL_BASH ? 3 : 2);
+	}
+}
+
+static void
 test_launch_too_big(void **state)
 {
 	static char big[SPEC_ITEM_MAX];
@@ -293,6 +321,7 @@ main(void)
 		cmocka_unit_test(test_launch_fill_run_env),
 		cmocka_unit_test(test_launch_finds_the_program),
 		cmocka_unit_test(test_launch_argv),
+		cmocka_unit_test(test_launch_interpreters_that_stay),
 		cmocka_unit_test(test_launch_too_big),
 		cmocka_unit_test(test_launch_fill_waiting),
 		cmocka_unit_test(test_launch_startup_env),
