@@ -113,7 +113,7 @@ class Starts(Case):
 
     def test_other_language_in_a_waiting_box(self):
         self.assertEqual(self.ready(PYTHON).run(NODE_CODE, "console.log(1)").stdout, b"1\n")
-        self.assertEqual(self.ready(NODE).run(COMMAND, "echo 2; ps -e | grep -c node").stdout, b"2\n0\n")
+        self.assertEqual(self.ready(NODE).run(COMMAND, "echo 2; sleep 0.2; ps -e | grep -c node").stdout, b"2\n0\n")
 
     def test_live_node_has_require_in_modules_too(self):
         run = self.box().run(NODE_CODE, "await 1; console.log(require('os').EOL === '\\n', process.execArgv)")

@@ -278,7 +278,7 @@ class Files(Case):
         self.assertEqual(run.exit["size"], len(entries))
         self.assertEqual([(e[0], e[1], e[4]) for e in entries],
                          [(b"d", b"755", b"a"), (b"d", b"755", b"a/b"), (b"f", b"644", b"a/b/deep"),
-                          (b"f", b"644", b"a/f"), (b"f", b"644", b"n\nl"), (b"l", b"777", b"link"), (b"o", b"644", b"p")])
+                          (b"f", b"644", b"a/f"), (b"l", b"777", b"link"), (b"f", b"644", b"n\nl"), (b"o", b"644", b"p")])
         self.assertIn([b"f", b"644", b"0", b"1700000000", b"a/b/deep"], entries)
         self.assertEqual(box.run(FILE_LIST, "a").stdout.count(b"\0"), 2)
 
