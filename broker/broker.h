@@ -88,6 +88,7 @@ struct owner {
 	char principal[65]; /* of OWNER_TOKEN; else "" */
 	uint32_t refs;      /* fronts, runs, boxes, sandboxes */
 	uint32_t boxes;     /* live ones */
+	uint32_t sandboxes; /* those of them that stay */
 	uint32_t queued;
 	struct run_list queue;
 };

@@ -13,6 +13,8 @@
 
 #include "broker.h"
 
+#define CROWD_RETRY_MS 10000u
+
 /* Which flags go together; what does not is no request of ours. */
 static bool
 makes_sense(const struct ipc_call_submit *m)
@@ -37,6 +39,7 @@ submit_run(struct front *f, const struct ipc_call_submit *m)
 {
 	struct broker *b = f->b;
 	struct decision d;
+	const char *crowd;
 	struct run *r;
 
 	if (policy_decide(&b->settings, m, &d) < 0) {
@@ -48,6 +51,11 @@ submit_run(struct front *f, const struct ipc_call_submit *m)
 			     "The sandbox would take more memory than this host gives all "
 			     "sandboxes together. Ask for a smaller memory_mb.",
 			     0);
+		return;
+	}
+	crowd = sandbox_crowd(f, d.limits.memory_bytes);
+	if (crowd) {
+		front_refuse(f, m->call, RUN_busy, crowd, CROWD_RETRY_MS);
 		return;
 	}
 	if (f->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX) {

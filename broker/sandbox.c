@@ -106,7 +106,23 @@ sandbox_new(struct run *r)
 		hex_encode(s->id, raw, sizeof(raw));
 	} while (key_of(s->id, 32) == 0 || idmap_put(b->sandboxes.by_id, key_of(s->id, 32), s) < 0);
 	TAILQ_INSERT_TAIL(&b->sandboxes.live, s, entry);
+	s->owner->sandboxes++;
+	b->sandboxes.memory_bytes += s->memory_bytes;
 	return s;
+}
+
+const char *
+sandbox_crowd(const struct front *f, uint64_t memory_bytes)
+{
+	const struct broker *b = f->b;
+
+	if (f->owner->sandboxes >= OWNER_BOXES_MAX)
+		return "You have as many sandboxes as you may. Destroy one with "
+		       "container_destroy_sandbox, or wait until one was idle for long enough.";
+	if (b->sandboxes.memory_bytes + memory_bytes > b->memory_max_bytes)
+		return "Sandboxes that stay take so much memory that there is none for another. "
+		       "Destroy one, or ask for a smaller memory_mb.";
+	return NULL;
 }
 
 void
@@ -207,6 +223,8 @@ sandbox_box_ended(struct box *x)
 	s->ended_ms = clock_now_ms();
 	log_info("box=%" PRIu64 " stays no longer cause=%d age_ms=%" PRIu64, x->id, (int)s->cause,
 		 s->ended_ms - s->born_ms);
+	s->owner->sandboxes--;
+	b->sandboxes.memory_bytes -= s->memory_bytes;
 	TAILQ_REMOVE(&b->sandboxes.live, s, entry);
 	TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
 	if (++b->sandboxes.n_ended > SANDBOX_ENDED_MAX)
@@ -229,9 +247,9 @@ sandbox_front_gone(struct front *f)
 static enum end_cause
 over(const struct sandbox *s, uint64_t now_ms)
 {
-	if (now_ms - s->born_ms >= s->ttl_ms)
+	if (now_ms >= s->born_ms + s->ttl_ms)
 		return CAUSE_LIFETIME;
-	if (TAILQ_EMPTY(&s->box->runs) && now_ms - s->used_ms >= s->idle_ms)
+	if (TAILQ_EMPTY(&s->box->runs) && now_ms >= s->used_ms + s->idle_ms)
 		return CAUSE_IDLE;
 	return CAUSE_NONE;
 }
@@ -248,7 +266,8 @@ sandbox_tick(struct broker *b, uint64_t now_ms)
 		if (cause != CAUSE_NONE)
 			box_end(s->box, cause);
 	}
-	while ((s = TAILQ_FIRST(&b->sandboxes.ended)) && now_ms - s->ended_ms >= SANDBOX_ENDED_MS)
+	/* Not by a difference: one that ended just now did so after now_ms. */
+	while ((s = TAILQ_FIRST(&b->sandboxes.ended)) && now_ms >= s->ended_ms + SANDBOX_ENDED_MS)
 		forget(b, s);
 }
 

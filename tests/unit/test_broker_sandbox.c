@@ -195,6 +195,7 @@ test_idle_and_then_forgotten(void **state)
 	world_later(11000);
 	assert_int_equal(boxes_in(BOX_STAYS), 0);
 	assert_int_equal(w->reaper.last_cause, CAUSE_IDLE);
+	sandbox_tick(&w->b, clock_now_ms() - 1); /* a tick that began before that end */
 	call = submit_within(c, id, 0, "late");
 	assert_int_equal(refused(c, call)->end.status, RUN_not_found);
 	assert_non_null(strstr(seen_of(c, call)->message, "idle"));
@@ -335,6 +336,38 @@ newest(void)
 	TAILQ_FOREACH(f, &w->b.fronts, entry)
 	last = f;
 	return last;
+}
+
+/* The cap is full of what stays: no use in waiting. */
+static void
+test_crowded(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1), *other = world_client(1, OWNER_UID, 2);
+	uint64_t call, many = w->b.memory_max_bytes;
+	const char *id = NULL;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	for (unsigned int i = 0; i < OWNER_BOXES_MAX; i++)
+		id = stay(c, 0);
+	for (int i = 0; i < 2; i++) {
+		call = submit_with(c, (struct ipc_call_submit){.flags = i ? CALL_STAYS : 0});
+		assert_int_equal(refused(c, call)->end.status, RUN_busy);
+		assert_non_null(strstr(seen_of(c, call)->message, "Destroy one"));
+		assert_true(seen_of(c, call)->end.retry_ms > 0);
+	}
+	assert_true(ended(other, submit(other, BOX_SHELL)));
+	assert_int_equal(seen_of(other, 1)->end.status, RUN_ok);
+	(void)destroy(c, id);
+	id = stay(c, 0);
+	w->b.memory_max_bytes = w->b.sandboxes.memory_bytes + (UINT64_C(512) << 20) - 1;
+	call = submit(other, BOX_SHELL);
+	assert_int_equal(refused(other, call)->end.status, RUN_busy);
+	assert_non_null(strstr(seen_of(other, call)->message, "memory"));
+	w->b.memory_max_bytes = many;
+	(void)destroy(c, id);
+	assert_int_equal(w->b.sandboxes.memory_bytes,
+			 (OWNER_BOXES_MAX - 1) * (UINT64_C(512) << 20));
 }
 
 static bool
@@ -550,6 +583,7 @@ main(void)
 		T(test_destroyed_with_its_runs),
 		T(test_foreign_ids),
 		T(test_at_most_so_many_runs),
+		T(test_crowded),
 		T(test_end_of_the_connection),
 		T(test_listing),
 		T(test_held_for_one_call),
