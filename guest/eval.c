@@ -12,17 +12,20 @@
  * To the interpreter, at GUEST_CONTROL_FD: the code's length as ten digits, the
  * code. From it, each ended by a NUL: 'v' and the value's text, 'i' and the path
  * of an image, at last 'e' and the exit code; the first two go out as they are.
+ * Images it has left in EVAL_IMAGES follow, whatever the language.
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "guest.h"
 
 #define EVAL_HEADER_LEN 10u
 #define EVAL_RECORD_MAX 66560u /* a driver's cap of 64 KiB, and its note that it cut */
-#define EVAL_DRAINS 3u         /* reads that a pipe of the greatest size has less than */
+#define EVAL_IMAGES GUEST_WORKSPACE "/artifacts"
+#define EVAL_DRAINS 3u /* reads that a pipe of the greatest size has less than */
 
 static struct eval *
 eval_of(struct guest *g, const struct run *run)
@@ -122,7 +125,8 @@ eval_go(struct guest *g, struct eval *e, struct run *run)
 	if (r < 0)
 		return -r;
 	e->going = run->number;
-	run->result.flags |= EXIT_INTERPRETER_GONE; /* unless it says that it is done */
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &e->began); /* cannot fail */
+	run->result.flags |= EXIT_INTERPRETER_GONE;            /* unless it says that it is done */
 	eval_on_control_out(g, run);
 	run_begin(g, run);
 	return 0;
@@ -210,6 +214,7 @@ eval_finish(struct guest *g, struct eval *e, struct run *run, uint32_t code)
 		while (n < EVAL_DRAINS && !output_read(&run->out[i], false))
 			n++;
 	}
+	images_put(&run->out[STREAM_VALUE - 1], EVAL_IMAGES, &e->began);
 	run->result.how = EXIT_EXITED;
 	run->result.exit_code = code;
 	run->result.flags &= ~(uint32_t)EXIT_INTERPRETER_GONE;

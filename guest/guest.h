@@ -95,8 +95,8 @@ int runner_order(struct runner *r); /* start what launch says */
 /* Binds the runner, and so all it starts, to these processors, and PID 1 to the others where there
  * are any: it passes output on while the run goes on. 0 = leave both. */
 void runner_affinity(const struct runner *r, uint64_t mask);
-void runner_block_output(struct runner *r);   /* takes back O_NONBLOCK a waiting node has set */
-void runner_discard_output(struct runner *r); /* what its pipes hold was not the run's */
+void runner_block_output(struct runner *r);     /* takes back O_NONBLOCK a waiting node has set */
+void runner_discard_output(struct runner *r);   /* what its pipes hold was not the run's */
 uint64_t runner_cpu_us(const struct runner *r); /* of the process it started last */
 int runner_report(struct runner *r, struct report *ret); /* 1, 0 = none now, -errno = gone */
 void runner_close(struct runner *r); /* its descriptors and memory; leaves RUNNER_NONE */
@@ -135,6 +135,10 @@ void eval_on_control(struct guest *g, struct run *run);     /* and read */
 void eval_over(struct guest *g, const struct run *run); /* nothing of it lives: the next's turn */
 void eval_on_idle(struct guest *g, uint32_t index);     /* a resting interpreter's runner speaks */
 void eval_on_runner_gone(struct guest *g);              /* the pid of a resting one is 0 now */
+
+/* ---- images.c ---- */
+/* A value record for each image in the directory that was written since then. */
+void images_put(struct output *value, const char *path, const struct timespec *since);
 
 /* ---- files.c ---- */
 void files_start(struct guest *g, struct run *run);

@@ -6,6 +6,7 @@
 #define BAILEY_GUEST_TYPES_H
 
 #include <poll.h>
+#include <time.h>
 
 #include "ipc.h"
 
@@ -152,8 +153,9 @@ struct run {
 #define EVAL_LANGUAGES 3u
 #define EVAL_WAITING_MAX 8u
 struct eval {
-	struct runner runner; /* between evaluations; the one that goes on has it */
-	uint32_t going;       /* the run that has it, 0 = none */
+	struct runner runner;  /* between evaluations; the one that goes on has it */
+	uint32_t going;        /* the run that has it, 0 = none */
+	struct timespec began; /* by the clock that files are stamped with */
 	size_t n_waiting;
 	uint32_t waiting[EVAL_WAITING_MAX]; /* runs whose turn has not come, the first comes next */
 	struct buf out;                     /* of the evaluation, not written to the control yet */
