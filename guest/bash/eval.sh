@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The bash that stays: evaluates what guest-init sends, in its own shell, and keeps what that
 # leaves (guest/eval.c writes, this reads). guest/launch.c has the loop that calls this, on the
 # one line of bash -c, so that messages and LINENO count the code's own lines.

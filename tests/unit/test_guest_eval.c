@@ -163,8 +163,8 @@ fresh(struct fake *f, uint32_t number, uint32_t kind, const char *code)
 	assert_true(slot < GUEST_RUNS_MAX);
 	run = &f->g.runs[slot];
 	*run = (struct run){.number = number, .runner = RUNNER_NONE};
-	for (uint8_t no = STREAM_STDOUT; no <= STREAM_VALUE; no++)
-		output_init(&run->out[no - STREAM_STDOUT], number, no);
+	for (size_t i = 0; i < GUEST_OUTPUTS; i++)
+		output_init(&run->out[i], number, (uint8_t)(i + STREAM_STDOUT));
 	feed_init(&run->feed, number);
 	run->feed.eof = true;
 	run->what.kind = kind;
