@@ -3,7 +3,11 @@
 //
 //   BAILEY_TOKEN=… node --import ./bearer.mjs …
 //
-// fetch and undici's request() share one dispatcher, whichever copy of undici made it.
+// fetch and undici's request() share one dispatcher, whichever copy of undici made it; some
+// scenarios use node's own http.request instead, to send headers that fetch would not.
+import http from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
+
 const token = process.env.BAILEY_TOKEN;
 const key = Symbol.for('undici.globalDispatcher.1');
 
@@ -23,6 +27,15 @@ function withToken(headers) {
   if (Object.keys(headers).some((n) => n.toLowerCase() === 'authorization')) return headers;
   return { ...headers, authorization: `Bearer ${token}` };
 }
+
+const request = http.request;
+http.request = (...args) => {
+  const at = args.findIndex((a) => a !== null && typeof a === 'object' && !(a instanceof URL));
+  if (at === -1) args.splice(1, 0, { headers: withToken(null) });
+  else args[at] = { ...args[at], headers: withToken(args[at].headers) };
+  return request(...args);
+};
+syncBuiltinESMExports();
 
 globalThis[key] = new Proxy(inner, {
   get(target, name) {

@@ -7,9 +7,7 @@
  */
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
-#include "frontend.h"
+#include "fixtures.h"
 
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define RPC_CAPABILITY (-32021)
@@ -239,4 +237,68 @@ tool_fixture_ask(const struct tool_request *rq, enum tool_no tool)
 {
 	if (!asked(rq->fe, rq->to, tool_rows[tool].name, rq->params))
 		send_content(rq, text_content("state-ok: all was answered"), false);
+}
+
+/* ---- prompts ---- */
+
+/* A message of the user whose one block is returned. */
+static cJSON *
+add_message(cJSON *messages, const char *type)
+{
+	cJSON *message = cJSON_CreateObject(), *content;
+
+	(void)cJSON_AddItemToArray(messages, message);
+	(void)cJSON_AddStringToObject(message, "role", "user");
+	content = cJSON_AddObjectToObject(message, "content");
+	(void)cJSON_AddStringToObject(content, "type", type);
+	return content;
+}
+
+cJSON *
+prompt_fixture_simple(const cJSON *arguments)
+{
+	cJSON *messages = cJSON_CreateArray();
+
+	(void)arguments;
+	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text",
+				      "One simple sentence.");
+	return messages;
+}
+
+cJSON *
+prompt_fixture_arguments(const cJSON *arguments)
+{
+	cJSON *messages = cJSON_CreateArray();
+	cleanup_free char *text =
+		xasprintf("The words %s and %s.", args_text(arguments, "arg1", ""),
+			  args_text(arguments, "arg2", ""));
+
+	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", text);
+	return messages;
+}
+
+cJSON *
+prompt_fixture_resource(const cJSON *arguments)
+{
+	cJSON *messages = cJSON_CreateArray();
+	cJSON *resource = cJSON_AddObjectToObject(add_message(messages, "resource"), "resource");
+
+	(void)cJSON_AddStringToObject(resource, "uri", args_text(arguments, "resourceUri", ""));
+	(void)cJSON_AddStringToObject(resource, "mimeType", "text/plain");
+	(void)cJSON_AddStringToObject(resource, "text", "Text of an embedded resource.");
+	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", "What does it say?");
+	return messages;
+}
+
+cJSON *
+prompt_fixture_image(const cJSON *arguments)
+{
+	cJSON *messages = cJSON_CreateArray();
+	cJSON *image = add_message(messages, "image");
+
+	(void)arguments;
+	(void)cJSON_AddStringToObject(image, "mimeType", "image/png");
+	(void)cJSON_AddStringToObject(image, "data", PNG);
+	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", "What does it show?");
+	return messages;
 }

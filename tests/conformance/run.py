@@ -9,7 +9,7 @@ fixtures  a build that has those rows in its tables too (-DBAILEY_CONFORMANCE=ON
 
 A baseline holds SCENARIO:CHECK lines, and a reason behind #. A failed check that is not listed
 fails, and so does a listed one that passes or is gone. BAILEY_CONFORMANCE_KEEP=DIR keeps the suite's
-own reports; --write writes the baselines anew instead of comparing (their reasons are lost).
+own reports; --write writes the baselines anew instead of comparing, with the suite's own words.
 """
 
 import concurrent.futures
@@ -79,6 +79,11 @@ def baseline(path):
     return {line.split("#")[0].strip() for line in lines} - {""}
 
 
+def reason(why):
+    text = re.sub(r"\s+", " ", why.split(": ", 1)[1]).removeprefix("Failed: ")
+    return text if len(text) <= 120 else text[:119] + "…"
+
+
 def compare(tap, name, found, expected):
     failing = {f"{s}:{c}": f"{status}: {why}" for s, checks in found.items() for c, (status, why) in checks.items()
                if status in ("FAILURE", "WARNING")}
@@ -121,7 +126,7 @@ def main():
             expected = {e for e in baseline(path) if not only or e.split(":")[0] in only}
             failing = compare(tap, name, found, set() if write else expected)
             if write:
-                path.write_text("".join(f"{k}\n" for k in sorted(failing)), encoding="utf-8")
+                path.write_text("".join(f"{k}  # {reason(why)}\n" for k, why in sorted(failing.items())), encoding="utf-8")
     tap.done()
 
 

@@ -44,7 +44,16 @@ def until(condition, seconds, pause=0.05):
         time.sleep(pause)
 
 
+def status_kib(pid, field):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return int(re.search(field + r":\s+(\d+)", status.read()).group(1))
+
+
 def peak_kib(pid):
     """Most memory a process ever held."""
-    with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        return int(re.search(r"VmHWM:\s+(\d+)", status.read()).group(1))
+    return status_kib(pid, "VmHWM")
+
+
+def now_kib(pid):
+    """Memory of a process' own, without what it shares."""
+    return status_kib(pid, "RssAnon")

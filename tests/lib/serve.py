@@ -90,7 +90,7 @@ class Serve:
                 try:
                     with open(f"/proc/{word}/comm", encoding="ascii") as comm:
                         found.append((comm.read().strip(), int(word)))
-                except FileNotFoundError:
+                except (FileNotFoundError, ProcessLookupError):
                     continue
         return found
 

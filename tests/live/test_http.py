@@ -7,6 +7,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -136,15 +137,6 @@ class Serving(Http_):
                     self.assertEqual(done.status, 202)
                 until(lambda: count() == "0", 2)
                 s.close()
-        # A legacy client that hangs up has not cancelled.
-        client = Http(self.server, modern=False)
-        body = json.dumps(client.message("tools/call", {"name": "container_exec_command",
-                                                        "arguments": {"sandbox_id": box.id, "command": "sleep 1; echo on >after"}}, 78)).encode()
-        head = "".join(f"{k}: {v}\r\n" for k, v in client.headers("tools/call").items())
-        with socket.create_connection(("127.0.0.1", self.server.port), 20) as s:
-            s.sendall(f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            time.sleep(0.3)
-        until(lambda: box.run("cat after")["stdout"] == "on\n", 4)
         box.destroy()
 
     def test_a_client_that_never_reads_costs_itself_alone(self):
@@ -201,8 +193,9 @@ class Rules(Http_):
         self.assertEqual(self.post(f"Origin: http://127.0.0.1:{port}"), 200)
         for origin in ("http://evil.example.com", "null", f"https://127.0.0.1:{port}", f"http://127.0.0.1:{port}.evil.example.com",
                        f"http://127.0.0.1:{port + 1}", "http://127.0.0.1"):
-            for verb in ("POST", "GET", "DELETE", "OPTIONS"):
-                self.assertEqual(self.post(f"Origin: {origin}", verb=verb), 403, (origin, verb))
+            self.assertEqual(self.post(f"Origin: {origin}"), 403, origin)
+            for verb in ("GET", "DELETE"):
+                self.assertEqual(self.status(self.head(f"Origin: {origin}", "Connection: close", verb=verb)), 403, (origin, verb))
 
     def test_tokens(self):
         good = self.server.token_for["first"]
@@ -306,7 +299,7 @@ class Rules(Http_):
             with self.subTest(kind=name):
                 answer = self.raw(data)
                 self.assertRegex(answer, rb"^HTTP/1.1 (4\d\d|505) ")
-                self.assertEqual(answer.count(b"HTTP/1.1 "), 1, answer)
+                self.assertEqual(len(re.findall(rb"HTTP/1.1 \d", answer)), 1, answer)
 
     def test_sizes(self):
         self.assertEqual(self.status(self.head(f"X-A: {'x' * 70000}", length=0)), 431)

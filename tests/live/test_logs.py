@@ -107,11 +107,11 @@ class Logs(unittest.TestCase):
             with Tree() as other:
                 theirs = other.run("bash", "echo secret")
                 answers = set()
-                for word in (theirs["run_id"], "0" * 32, "x", "F" * 32, "../x"):
+                for word in (theirs["run_id"], "0" * 32, "0x", "F" * 32, "../x"):
                     log = tree.call("inspect_logs", {"run_id": word})
                     self.assertTrue(log["_isError"], log)
                     self.assertNotIn("secret", str(log))
-                    answers.add((log["status"], log["message"].replace(word, "ID")))
+                    answers.add((log["status"], log["message"]))
                 self.assertEqual(len(answers), 1, answers)
                 self.assertEqual(answers.pop()[0], "not_found")
             r = tree.call("inspect_logs", {})

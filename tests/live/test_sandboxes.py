@@ -13,7 +13,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
-from sandbox import Sandbox, until  # noqa: E402
+from sandbox import Sandbox, now_kib, until  # noqa: E402
 from tree import Tree, for_users, no_boxes_within  # noqa: E402
 
 MIB = 1 << 20
@@ -63,7 +63,8 @@ class Sandboxes(unittest.TestCase):
             r = box.call("container_exec_command", argv=["printf", "%s|", "a b", "$HOME", "*", ""])
             self.assertEqual(r["stdout"], "a b|$HOME|*||", r)
             r = box.call("container_exec_command", argv=["/nonexistent/program"])
-            self.assertEqual((r["status"], r["exit_code"]), ("nonzero", 127), r)
+            self.assertEqual((r["status"], r["_isError"]), ("denied", True), r)
+            self.assertIn("No such file", r["message"])
             r = box.call("container_exec_command")
             self.assertTrue(r["_isError"])
             self.assertRegex(r["message"], "command|argv")
@@ -212,7 +213,7 @@ class Sandboxes(unittest.TestCase):
                     ):
                         r = tree.call(tool, {"sandbox_id": word, **rest})
                         self.assertTrue(r["_isError"], (tool, word, r))
-                        answers.add((r["status"], r["message"].replace(word, "ID")))
+                        answers.add((r["status"], r["message"]))
                 self.assertEqual(len(answers), 1, answers)
                 self.assertEqual(answers.pop()[0], "not_found")
                 self.assertEqual(theirs.run("echo safe")["stdout"], "safe\n")
@@ -316,6 +317,23 @@ class Sandboxes(unittest.TestCase):
                 self.assertEqual(tree.call("container_exec_command", {"sandbox_id": sandbox, "command": "echo x"})["stdout"], "x\n")
             tree.call("container_destroy_sandbox", {"sandbox_id": made[0]})
             until(lambda: not tree.call("container_create_sandbox", {"memory_mb": 128})["_isError"], 10)
+
+    def test_memory_stays_flat_over_ten_thousand_calls(self):
+        with Tree() as tree:
+            box = Sandbox(tree)
+            seen = {}
+            for round_ in range(10):
+                calls = []
+                for _ in range(1000):
+                    calls.append(tree.start("container_exec_command", {"sandbox_id": box.id, "argv": ["echo", "x"]}))
+                    if len(calls) == 8:
+                        self.assertEqual(tree.wait(calls.pop(0))["stdout"], "x\n")
+                for call in calls:
+                    self.assertEqual(tree.wait(call)["stdout"], "x\n")
+                seen[round_] = {name: now_kib(pid) for name, pid in tree.pids().items()}
+            for name, kib in seen[9].items():
+                # The kept-output store fills up to its bound, which is shared memory, not counted here.
+                self.assertLess(kib - seen[1][name], 1024, (name, seen))
 
     def test_the_alias(self):
         with Tree() as tree:

@@ -115,7 +115,7 @@ def names(value, inside=None):
             found.add(key)
             if key == "type" and isinstance(item, str):
                 found.add(item)
-            if key not in ("inputSchema", "outputSchema", "structuredContent", "_meta", "text"):
+            if key not in ("inputSchema", "outputSchema", "structuredContent", "_meta", "text", "annotations"):
                 found |= names(item)
     elif isinstance(value, list):
         for item in value:

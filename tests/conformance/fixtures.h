@@ -1,0 +1,22 @@
+/*
+ * tests/conformance/fixtures.h - what the rows of fixtures_*.def name; see fixtures.c.
+ */
+#ifndef BAILEY_CONFORMANCE_FIXTURES_H
+#define BAILEY_CONFORMANCE_FIXTURES_H
+
+#include <cjson/cJSON.h>
+
+#include "frontend.h"
+
+void tool_fixture(const struct tool_request *rq, enum tool_no tool);
+void tool_fixture_logging(const struct tool_request *rq, enum tool_no tool);
+void tool_fixture_progress(const struct tool_request *rq, enum tool_no tool);
+void tool_fixture_capability(const struct tool_request *rq, enum tool_no tool);
+void tool_fixture_ask(const struct tool_request *rq, enum tool_no tool);
+
+cJSON *prompt_fixture_simple(const cJSON *arguments);
+cJSON *prompt_fixture_arguments(const cJSON *arguments);
+cJSON *prompt_fixture_resource(const cJSON *arguments);
+cJSON *prompt_fixture_image(const cJSON *arguments);
+
+#endif
