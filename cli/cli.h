@@ -77,6 +77,8 @@ int mcp_notify(struct mcp_client *c, const char *method);
 uint64_t mcp_send(struct mcp_client *c, const char *method, cJSON *params);
 /* Next message of the server, NULL at EOF or after timeout_ms; the caller deletes it. */
 cJSON *mcp_next(struct mcp_client *c, int timeout_ms);
+/* Reads the next message's line and forgets it; its length. */
+int mcp_skip(struct mcp_client *c, size_t *ret_len);
 /* tools/call and its whole answer ("result" object, caller deletes); arguments are consumed. NULL
  * with a message on stderr when the server went away or refused. timing may be NULL; progress asks
  * for notifications. */
@@ -141,9 +143,51 @@ int raw_create(const char *path, const char *body, char id[65]);
 int raw_cycle(const char *body, double *ret_ms);
 /* exec of argv_json in a running container, to the end of its output. */
 int raw_exec(const char *container, const char *argv_json, double *ret_ms);
+/* The same with n bytes for its stdin (NULL: none). Adds to ret_ms; ret_out: bytes it wrote, their
+ * framing included. */
+int raw_exec_io(const char *container, const char *argv_json, const void *in, size_t n,
+		size_t *ret_out, double *ret_ms);
 /* A long-lived container of the same create body running `sleep`. */
 int raw_sleeper(const char *body, char id[65]);
 /* The create body a box of Bailey's default profile has, its entry point replaced. */
 char *raw_box_body(const char *image, const char *const *entrypoint);
+
+/* ---- parts of the bench in files of their own; each adds its rows to the report ---- */
+struct bench_side {
+	struct mcp_client *tree;
+	const struct host_root *root;
+	struct report *report;
+	const char *image;
+	bool quick;
+};
+int bench_wait_quiet(struct mcp_client *tree, const char *class); /* bench.c */
+/* bench_stays.c: a sandbox, and its end. */
+int bench_sandbox(struct mcp_client *tree, char id[33], double *ret_ms);
+int bench_sandbox_end(struct mcp_client *tree, const char *id);
+int bench_stays(const struct bench_side *s);
+int bench_files(const struct bench_side *s);
+int bench_clients(const struct bench_side *s);
+
+/* ---- bench_http.c: clients of a tree that serves HTTP ---- */
+struct http_tree {
+	pid_t pid;
+	uint32_t port;
+	char dir[64], token[65];
+};
+int http_tree_open(struct http_tree *t);
+void http_tree_close(struct http_tree *t);
+struct http_client { /* one connection and one session on it */
+	int fd;
+	const struct http_tree *tree;
+	char session[65];
+	struct buf in;
+	uint64_t next_id;
+};
+int http_open(struct http_client *c, const struct http_tree *t);
+void http_close(struct http_client *c);
+/* arguments are consumed. The answer is waited for by http_wait: the result, which the caller
+ * deletes, or NULL after a message. */
+int http_send(struct http_client *c, const char *tool, cJSON *arguments);
+cJSON *http_wait(struct http_client *c);
 
 #endif
