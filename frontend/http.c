@@ -209,7 +209,8 @@ step(struct http *t)
 	t->stepping = false;
 	if (t->state == HTTP_LINGER || buf_len(&t->in) == 0)
 		buf_done(&t->in);
-	if (!t->stopped && t->state != HTTP_OVER)
+	/* while the broker is asked the body waits in the kernel */
+	if (!t->stopped && t->state != HTTP_OVER && t->state != HTTP_ADMIT)
 		(void)event_add(t->read_event, NULL);
 }
 

@@ -218,6 +218,37 @@ test_http_admission(void **state)
 	}
 }
 
+/* A body that is there before the broker's word: it waits. */
+static void
+test_http_body_before_the_word(void **state)
+{
+	size_t n = 300000;
+	char *big = malloc(n + 1);
+	size_t at = 0;
+
+	(void)state;
+	memset(big, ' ', n);
+	word = -1;
+	fake_say(FAKE_POST "Content-Length: 300000\r\n\r\n");
+	for (int i = 0; i < 5; i++) {
+		ssize_t w = send(peer, big + at, n - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		at += w > 0 ? (size_t)w : 0;
+		fake_turn();
+	}
+	assert_true(at > 100000 && messages_seen == 0 && end_reason == 1);
+	http_admitted(http, ADMIT_YES);
+	while (at < n) {
+		ssize_t w = send(peer, big + at, n - at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		at += w > 0 ? (size_t)w : 0;
+		fake_turn();
+	}
+	assert_int_equal(fake_status(fake_read()), 200);
+	assert_int_equal(message_len, n);
+	free(big);
+}
+
 static void
 test_http_delete(void **state)
 {
@@ -371,6 +402,7 @@ main(void)
 		FAKE(test_http_close_is_granted),
 		FAKE(test_http_expect),
 		FAKE(test_http_admission),
+		FAKE(test_http_body_before_the_word),
 		FAKE(test_http_delete),
 		FAKE(test_http_modern_has_no_session),
 		FAKE(test_http_times),
