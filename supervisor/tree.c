@@ -247,8 +247,8 @@ start_accepting(struct tree *t)
 	const struct accept_limits limits = {
 		.all = t->options.connections,
 		.of_user = t->options.connections_user,
-		.burst = 200,
-		.per_second = 50,
+		.burst = 256,
+		.per_second = 100,
 	};
 
 	t->acceptor = accept_new(t, TAKE_FD(t->unix_fd), TAKE_FD(t->http_fd), &limits);

@@ -66,7 +66,7 @@ class Gone(Exception):
 class Tree:
     """One `bailey mcp` process and a thread that reads its answers."""
 
-    def __init__(self, user=None, env=None, initialize=True, cwd="/"):
+    def __init__(self, user=None, env=None, initialize=True, cwd="/", arguments=()):
         self.user = user
         self.env = dict(os.environ, **(env or {}))
         self.env.pop("BAILEY_TEST_USER", None)
@@ -78,7 +78,7 @@ class Tree:
             self.env["HOME"] = entry.pw_dir
         self.stderr = open(os.environ.get("BAILEY_TEST_LOG", "/dev/null"), "ab")
         self.process = subprocess.Popen(
-            [str(BUILD / "bin" / "bailey"), "mcp"],
+            [str(BUILD / "bin" / "bailey"), "mcp", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,
