@@ -24,7 +24,7 @@
 #include <event2/event.h>
 
 /* A page counts once it is used. */
-#define LEDGER_BYTES ((off_t)2 * 1024 * 1024) /* 4096 boxes */
+#define LEDGER_BYTES ((off_t)2 * 1024 * 1024)  /* 4096 boxes */
 #define OUTPUT_BYTES ((off_t)67 * 1024 * 1024) /* 64 MiB kept, and its index */
 #define EXIT_NOT_STARTED 1
 

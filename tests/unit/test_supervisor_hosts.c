@@ -28,7 +28,7 @@ test_names_behind_tls(void **state)
 	assert_non_null(strstr(lists.hosts, ",build.example.org:8443,build.example.org"));
 	assert_non_null(
 		strstr(lists.origins, ",https://build.example.org:8443,https://build.example.org"));
-	assert_null(strstr(lists.origins, "http://build"));
+	assert_null(strstr(lists.origins, "http://b"));
 }
 
 static void
