@@ -57,6 +57,41 @@ struct files_how {
 
 static const char *const files_roots[] = {GUEST_WORKSPACE, GUEST_TMP};
 
+/* Copies the component at *at and moves *at to the next one. False at the end. */
+static bool
+files_component(const char **at, char *ret, size_t cap)
+{
+	size_t n;
+
+	while (**at == '/')
+		(*at)++;
+	n = strcspn(*at, "/");
+	if (n == 0 || n >= cap)
+		return false;
+	memcpy(ret, *at, n);
+	ret[n] = '\0';
+	*at += n;
+	while (**at == '/')
+		(*at)++;
+	return true;
+}
+
+/* A ".." goes above where the path begins. Told before anything is made on the way. */
+static bool
+files_leaves(const char *rest)
+{
+	char name[NAME_MAX + 2];
+	int depth = 0;
+
+	while (depth >= 0 && files_component(&rest, name, sizeof(name))) {
+		if (strcmp(name, "..") == 0)
+			depth--;
+		else if (strcmp(name, ".") != 0)
+			depth++;
+	}
+	return depth < 0;
+}
+
 /* Opens the root that path lies in; *ret_rest is the way from there. A relative path begins in
  * the workspace. */
 static int
@@ -81,28 +116,11 @@ files_open_root(const char *path, const char **ret_rest)
 	}
 	while (*path == '/')
 		path++;
+	if (files_leaves(path))
+		return -EXDEV;
 	*ret_rest = *path == '\0' ? "." : path;
 	fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return fd == -1 ? -errno : fd;
-}
-
-/* Copies the component at *at and moves *at to the next one. False at the end. */
-static bool
-files_component(const char **at, char *ret, size_t cap)
-{
-	size_t n;
-
-	while (**at == '/')
-		(*at)++;
-	n = strcspn(*at, "/");
-	if (n == 0 || n >= cap)
-		return false;
-	memcpy(ret, *at, n);
-	ret[n] = '\0';
-	*at += n;
-	while (**at == '/')
-		(*at)++;
-	return true;
 }
 
 /* For kernels without openat2: no link is followed, and no "..". */

@@ -305,6 +305,8 @@ check_refused(void)
 		{"../secret", EXDEV, EXDEV, EXDEV},
 		{"/workspace/../secret", EXDEV, EXDEV, EXDEV},
 		{"d/../../secret", EXDEV, EXDEV, EXDEV},
+		{"new/../../secret", EXDEV, EXDEV, EXDEV},
+		{"d/./../../secret", EXDEV, EXDEV, EXDEV},
 		{"out", EXDEV, EXDEV, EXDEV}, /* links */
 		{"up/secret", EXDEV, EXDEV, EXDEV},
 		{"d", EISDIR, EISDIR, 0},
@@ -341,6 +343,7 @@ check_refused(void)
 		assert_int_equal(run_file(f, RUN_FILE_LIST, used, 0, 0).exit_code, want[2]);
 	}
 	assert_file("../secret", "secret");
+	assert_int_equal(access("new", F_OK), -1); /* nothing was made on the way */
 	(void)close(sock);
 	done(f);
 }
