@@ -34,9 +34,9 @@ static const char use_sandbox_text[] =
 	"message that says what to do next. After not_found create a new sandbox.";
 
 static cJSON *
-prompt_use_sandbox(const cJSON *arguments)
+prompt_use_sandbox(const struct prompt_request *rq)
 {
-	const char *task = args_text(arguments, "task", "");
+	const char *task = args_text(rq->arguments, "task", "");
 	cleanup_free char *text =
 		xasprintf("%s%s%s", use_sandbox_text, *task == '\0' ? "" : "\n\nThe task: ", task);
 	cJSON *messages = cJSON_CreateArray(), *message = cJSON_CreateObject(), *content;
@@ -51,7 +51,7 @@ prompt_use_sandbox(const cJSON *arguments)
 
 static const struct {
 	const char *name, *title, *description;
-	cJSON *(*build)(const cJSON *arguments);
+	cJSON *(*build)(const struct prompt_request *rq);
 } prompt_rows[] = {
 #define PROMPT(name, title, description, build) {#name, title, description, prompt_##build},
 #define PROMPT_ARG(prompt, name, required, description)
@@ -132,8 +132,9 @@ prompts_get(struct frontend *fe, const struct reply_to *to, const struct cJSON *
 {
 	const cJSON *name = cJSON_GetObjectItemCaseSensitive(params, "name");
 	const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(params, "arguments");
+	struct prompt_request rq = {.fe = fe, .to = to, .params = params};
+	cJSON *result, *messages;
 	const char *wrong;
-	cJSON *result;
 	size_t i = 0;
 
 	if (!cJSON_IsString(name)) {
@@ -153,9 +154,13 @@ prompts_get(struct frontend *fe, const struct reply_to *to, const struct cJSON *
 		rpc_send_error(fe, to, RPC_PARAMS, NULL, "%s", wrong);
 		return;
 	}
+	rq.arguments = arguments;
+	messages = prompt_rows[i].build(&rq);
+	if (messages == NULL)
+		return;
 	result = cJSON_CreateObject();
 	(void)cJSON_AddStringToObject(result, "description", prompt_rows[i].description);
-	(void)cJSON_AddItemToObject(result, "messages", prompt_rows[i].build(arguments));
+	(void)cJSON_AddItemToObject(result, "messages", messages);
 	result_finish(result, to->rev);
 	rpc_send_result(fe, to, result);
 }

@@ -254,6 +254,13 @@ resources_templates(struct frontend *fe, const struct reply_to *to, const struct
 void resources_read(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
 void
 resources_subscribe(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
+/* What a prompt is built from: the words of prompts.def's column `build`. */
+struct prompt_request {
+	struct frontend *fe;
+	const struct reply_to *to;
+	const struct cJSON *params;
+	const struct cJSON *arguments; /* checked; NULL: none */
+};
 void prompts_list(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
 void prompts_get(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
 void prompts_complete(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);

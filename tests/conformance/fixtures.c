@@ -255,35 +255,35 @@ add_message(cJSON *messages, const char *type)
 }
 
 cJSON *
-prompt_fixture_simple(const cJSON *arguments)
+prompt_fixture_simple(const struct prompt_request *rq)
 {
 	cJSON *messages = cJSON_CreateArray();
 
-	(void)arguments;
+	(void)rq;
 	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text",
 				      "One simple sentence.");
 	return messages;
 }
 
 cJSON *
-prompt_fixture_arguments(const cJSON *arguments)
+prompt_fixture_arguments(const struct prompt_request *rq)
 {
 	cJSON *messages = cJSON_CreateArray();
 	cleanup_free char *text =
-		xasprintf("The words %s and %s.", args_text(arguments, "arg1", ""),
-			  args_text(arguments, "arg2", ""));
+		xasprintf("The words %s and %s.", args_text(rq->arguments, "arg1", ""),
+			  args_text(rq->arguments, "arg2", ""));
 
 	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", text);
 	return messages;
 }
 
 cJSON *
-prompt_fixture_resource(const cJSON *arguments)
+prompt_fixture_resource(const struct prompt_request *rq)
 {
 	cJSON *messages = cJSON_CreateArray();
 	cJSON *resource = cJSON_AddObjectToObject(add_message(messages, "resource"), "resource");
 
-	(void)cJSON_AddStringToObject(resource, "uri", args_text(arguments, "resourceUri", ""));
+	(void)cJSON_AddStringToObject(resource, "uri", args_text(rq->arguments, "resourceUri", ""));
 	(void)cJSON_AddStringToObject(resource, "mimeType", "text/plain");
 	(void)cJSON_AddStringToObject(resource, "text", "Text of an embedded resource.");
 	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", "What does it say?");
@@ -291,14 +291,75 @@ prompt_fixture_resource(const cJSON *arguments)
 }
 
 cJSON *
-prompt_fixture_image(const cJSON *arguments)
+prompt_fixture_image(const struct prompt_request *rq)
 {
 	cJSON *messages = cJSON_CreateArray();
 	cJSON *image = add_message(messages, "image");
 
-	(void)arguments;
+	(void)rq;
 	(void)cJSON_AddStringToObject(image, "mimeType", "image/png");
 	(void)cJSON_AddStringToObject(image, "data", PNG);
 	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", "What does it show?");
 	return messages;
+}
+
+cJSON *
+prompt_fixture_ask(const struct prompt_request *rq)
+{
+	cJSON *messages;
+
+	if (asked(rq->fe, rq->to, "test_input_required_result_prompt", rq->params))
+		return NULL;
+	messages = cJSON_CreateArray();
+	(void)cJSON_AddStringToObject(add_message(messages, "text"), "text", "All was answered.");
+	return messages;
+}
+
+/* ---- resources ---- */
+
+static const struct {
+	const char *uri, *type, *kind, *data;
+} contents[] = {
+#define FIXED(name, is_error, content)
+#define ASK(name, round, state, key, method, capability, params)
+#define TEXT(uri, type, text) {uri, type, "text", text},
+#define BLOB(uri, type, data) {uri, type, "blob", data},
+#include "fixtures.def"
+#undef FIXED
+#undef ASK
+#undef TEXT
+#undef BLOB
+};
+
+static void
+send_resource(struct frontend *fe, const struct reply_to *to, const char *uri, const char *type,
+	      const char *kind, const char *data)
+{
+	cJSON *result = cJSON_CreateObject(), *item = cJSON_CreateObject();
+
+	(void)cJSON_AddItemToArray(cJSON_AddArrayToObject(result, "contents"), item);
+	(void)cJSON_AddStringToObject(item, "uri", uri);
+	(void)cJSON_AddStringToObject(item, "mimeType", type);
+	(void)cJSON_AddStringToObject(item, kind, data);
+	result_send_cacheable(fe, to, result, 0, true);
+}
+
+void
+resource_fixture(struct frontend *fe, const struct reply_to *to, const char *uri, const char *rest)
+{
+	(void)rest;
+	for (size_t i = 0; i < ARRAY_LEN(contents); i++) {
+		if (strcmp(contents[i].uri, uri) == 0)
+			send_resource(fe, to, uri, contents[i].type, contents[i].kind,
+				      contents[i].data);
+	}
+}
+
+void
+resource_fixture_template(struct frontend *fe, const struct reply_to *to, const char *uri,
+			  const char *rest)
+{
+	cleanup_free char *text = xasprintf("{\"id\":\"%.*s\"}", (int)strcspn(rest, "/"), rest);
+
+	send_resource(fe, to, uri, "application/json", "text", text);
 }
