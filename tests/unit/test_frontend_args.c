@@ -54,7 +54,7 @@ static const struct {
 	{TOOL_inspect_logs, "{\"stream\":\"value\"}", "stdout, stderr"},
 	{TOOL_container_read_file, "{\"sandbox_id\":\"x\",\"path\":\"\"}", "must not be empty"},
 	{TOOL_container_read_file, "{\"sandbox_id\":\"x\",\"path\":\"a\",\"length\":2097153}",
-	 "between 0 and 2097152"},
+	 "between 1 and 2097152"},
 	{TOOL_container_read_file, "{\"sandbox_id\":\"x\",\"path\":\"a\",\"offset\":-1}",
 	 "between 0"},
 	{TOOL_container_list_files, "{\"sandbox_id\":\"x\",\"depth\":9}", "between 1 and 8"},
