@@ -269,9 +269,13 @@ act_start(struct child *c)
 static void
 maybe_over(struct tree *t)
 {
-	for (struct child *c = NULL; (c = children_next(t, c)) != NULL;)
+	const struct child *c = &t->child[0];
+
+	do {
 		if (c->state != CHILD_GAVE_UP)
 			return;
+		c = children_next(c);
+	} while (c != NULL);
 	t->over = true;
 	(void)event_base_loopbreak(t->base);
 }
@@ -381,10 +385,10 @@ child_done(struct child *c)
 }
 
 struct child *
-children_next(struct tree *t, const struct child *last)
+children_next(const struct child *last)
 {
-	if (last == NULL)
-		return &t->child[0];
+	struct tree *t = last->tree;
+
 	if (last->id == CHILD_FRONTEND)
 		return TAILQ_NEXT(last, entry);
 	return last->id + 1 < CHILD_SINGLES ? &t->child[last->id + 1] : TAILQ_FIRST(&t->fronts);
@@ -440,6 +444,19 @@ keeper_ended(struct tree *t)
 	children_stop(t, 1);
 }
 
+static struct child *
+child_of(struct tree *t, pid_t pid)
+{
+	struct child *c = &t->child[0];
+
+	do {
+		if (c->pid == pid)
+			return c;
+		c = children_next(c);
+	} while (c != NULL);
+	return NULL;
+}
+
 void
 children_reap(struct tree *t)
 {
@@ -447,9 +464,7 @@ children_reap(struct tree *t)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		struct child *c = NULL;
-		while ((c = children_next(t, c)) != NULL && c->pid != pid)
-			;
+		struct child *c = child_of(t, pid);
 		if (c != NULL)
 			ended(c, status);
 		else if (pid == t->tls_keeper)
@@ -465,7 +480,7 @@ on_stop_timer(int fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	for (struct child *c = NULL; (c = children_next(t, c)) != NULL;) {
+	for (struct child *c = &t->child[0]; c != NULL; c = children_next(c)) {
 		if (c->pid == 0)
 			continue;
 		log_warn("%s outstays its grace", children_name(c->id));

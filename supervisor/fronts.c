@@ -71,6 +71,10 @@ fronts_of_user(const struct tree *t, uint64_t uid)
 void
 fronts_done(struct tree *t)
 {
-	while (!TAILQ_EMPTY(&t->fronts))
-		bury(t, TAILQ_FIRST(&t->fronts));
+	struct child *next;
+
+	for (struct child *c = TAILQ_FIRST(&t->fronts); c != NULL; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		bury(t, c);
+	}
 }

@@ -132,7 +132,7 @@ static void __attribute__((noreturn)) become_stunnel(const char *program)
 
 	/* As root this is lost when it becomes its own user; then the keeper ends it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (sigemptyset(&set) == -1 || sigprocmask(SIG_SETMASK, &set, NULL) == -1 ||
+	if (sigemptyset(&set) == -1 || pthread_sigmask(SIG_SETMASK, &set, NULL) != 0 ||
 	    lseek(FD_SUPERVISOR, 0, SEEK_SET) == -1)
 		_exit(EXIT_NOT_STARTED);
 	(void)execve(program, argv, none);
@@ -213,7 +213,7 @@ become_keeper(const char *program, int config, const struct identity *id, pid_t 
 	(void)setpgid(0, 0); /* the parent does it too */
 	if (sigemptyset(&set) == -1 || sigaddset(&set, SIGCHLD) == -1 ||
 	    sigaddset(&set, SIGTERM) == -1 || sigaddset(&set, SIGINT) == -1 ||
-	    sigaddset(&set, SIGHUP) == -1 || sigprocmask(SIG_SETMASK, &set, NULL) == -1)
+	    sigaddset(&set, SIGHUP) == -1 || pthread_sigmask(SIG_SETMASK, &set, NULL) != 0)
 		fatal("signals");
 	/* 3 is /dev/null here; then nothing stays but that, the log and the configuration. */
 	if (dup3(FD_SUPERVISOR, FD_IN, 0) == -1 || dup3(FD_SUPERVISOR, FD_OUT, 0) == -1 ||

@@ -269,8 +269,8 @@ int launch(struct child *c);
 void child_init(struct child *c, struct tree *t, enum child_id id);
 void child_start(struct child *c);
 void child_done(struct child *c);
-/* Every child there is: broker, reaper, then the frontends. last NULL: the first one. */
-struct child *children_next(struct tree *t, const struct child *last);
+/* Every child there is, from tree.child[0] on: broker, reaper, then the frontends. */
+struct child *children_next(const struct child *last);
 void children_init(struct tree *t);
 void children_reap(struct tree *t);                /* after SIGCHLD */
 void children_stop(struct tree *t, int exit_code); /* orderly; the loop ends when all have */

@@ -127,7 +127,7 @@ wiring_before_start(struct child *c, int *ret_fd)
 {
 	int fd = -1;
 
-	for (size_t i = 0; i < 2 * WIRING_LINKS; i++) {
+	for (size_t i = 0; i < 2 * ARRAY_LEN(wiring_links); i++) {
 		int r = connect_side(c, i / 2, i % 2, &fd);
 		if (r < 0) {
 			cleanup_closep(&fd);
@@ -141,7 +141,7 @@ wiring_before_start(struct child *c, int *ret_fd)
 int
 wiring_after_start(struct child *c)
 {
-	for (size_t i = 0; i < 2 * WIRING_LINKS; i++) {
+	for (size_t i = 0; i < 2 * ARRAY_LEN(wiring_links); i++) {
 		struct child *holder = next_holder(c, i / 2, i % 2, NULL);
 
 		for (; holder != NULL; holder = next_holder(c, i / 2, i % 2, holder)) {

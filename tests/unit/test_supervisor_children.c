@@ -60,7 +60,7 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	for (struct child *c = NULL; (c = children_next(&t, c)) != NULL;) {
+	for (struct child *c = &t.child[0]; c != NULL; c = children_next(c)) {
 		if (c->pid == 0)
 			continue;
 		assert_int_equal(kill(c->pid, SIGKILL), 0);

@@ -111,7 +111,7 @@ test_every_child_is_walked(void **state)
 	(void)state;
 	assert_int_equal(start(7), 0);
 	assert_int_equal(start(8), 0);
-	for (struct child *c = NULL; (c = children_next(&t, c)) != NULL; n++)
+	for (struct child *c = &t.child[0]; c != NULL; c = children_next(c), n++)
 		assert_int_equal(c->id, n < CHILD_SINGLES ? n : CHILD_FRONTEND);
 	assert_int_equal(n, CHILD_SINGLES + 2);
 }
