@@ -36,8 +36,9 @@ static const struct {
 	{RUN_EVAL_PYTHON, {BOX_DIR "/python/eval.py", NULL}},
 	{RUN_EVAL_NODE, {BOX_DIR "/node/eval.js", NULL}},
 	{RUN_EVAL_BASH,
-	 {"-c", ". " BOX_DIR "/bash/eval.sh; while _bailey_next; do "
-		"builtin eval \"$_bailey_code\" 199>&-; { _bailey_done; } 2>/dev/null; done"}},
+	 {"-c", ". " BOX_DIR "/bash/eval.sh; while { _bailey_next; } 2>/dev/null; do "
+		"for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
+		"{ _bailey_done $?; } 2>/dev/null; done"}},
 };
 
 static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};

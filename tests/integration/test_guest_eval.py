@@ -8,172 +8,14 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 
-import fcntl
-import re
 import select
 import shutil
-import socket
 import subprocess
-import tempfile
 import time
 import unittest
 
 import tap
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-GUEST = os.path.join(ROOT, "guest")
-
-
-def launch_words(language):
-    """The last word guest/launch.c starts this language's interpreter with."""
-    with open(os.path.join(GUEST, "launch.c"), encoding="utf-8") as handle:
-        row = handle.read().split("{RUN_EVAL_%s,\n" % language)[1].split("}},")[0]
-    text = row.split('"-c", ')[1].replace("BOX_DIR", '"/.bailey"')
-    return "".join(re.findall(r'"((?:\\.|[^"\\])*)"', text)).replace('\\"', '"')
-
-
-class Answer:
-    def __init__(self):
-        self.records, self.code, self.out, self.err = [], None, b"", b""
-
-    value = property(lambda self: next((r[1:].decode() for r in self.records if r[:1] == b"v"), None))
-    images = property(lambda self: [r[1:].decode() for r in self.records if r[:1] == b"i"])
-    stdout = property(lambda self: self.out.decode())
-    stderr = property(lambda self: self.err.decode())
-
-    def __repr__(self):
-        return f"code {self.code}, {self.records}, out {self.out!r}, err {self.err!r}"
-
-
-class Gone(Exception):
-    pass
-
-
-class Interpreter:
-    """What guest/eval.c does: descriptor 3, pipes for 1 and 2, an input that has ended."""
-
-    def __init__(self, words, cwd, env=None):
-        self.here, there = socket.socketpair()
-        number = fcntl.fcntl(there.fileno(), fcntl.F_DUPFD, 20)
-        there.close()
-        shell = ["bash", "-c", f'exec "$@" 3<&{number} {number}<&-', "bash", *words]
-        given, ended = os.pipe()
-        os.close(ended)
-        self.child = subprocess.Popen(shell, cwd=cwd, pass_fds=[number], stdin=given,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-                                      env={"PATH": os.environ["PATH"], "HOME": cwd, "LANG": "C.UTF-8", **(env or {})})
-        os.close(given)
-        os.close(number)
-        self.left = b""
-
-    def close(self):
-        self.child.kill()
-        self.child.wait()
-        for handle in (self.here, self.child.stdout, self.child.stderr):
-            handle.close()
-
-    def _drain(self, answer):
-        """What the pipes hold at this moment."""
-        for handle, name in ((self.child.stdout, "out"), (self.child.stderr, "err")):
-            while select.select([handle], [], [], 0)[0]:
-                part = os.read(handle.fileno(), 1 << 20)
-                if not part:
-                    break
-                setattr(answer, name, getattr(answer, name) + part)
-
-    def send(self, code):
-        data = code.encode() if isinstance(code, str) else code
-        self.pending = b"%010d" % len(data) + data
-
-    def run(self, code, timeout=20):
-        self.send(code)
-        return self.wait(timeout)
-
-    def wait(self, timeout=20):
-        answer = Answer()
-        end = time.monotonic() + timeout
-        pipes = [self.child.stdout, self.child.stderr]
-        while True:
-            readable, writable, _ = select.select([self.here, *pipes], [self.here] if self.pending else [], [],
-                                                  max(0, end - time.monotonic()))
-            if not readable and not writable:
-                raise AssertionError(f"no answer within {timeout} s: {answer}")
-            for handle in readable:
-                if handle is self.here:
-                    try:
-                        part = self.here.recv(65536)
-                    except ConnectionError:
-                        part = b""
-                    if not part:
-                        code = self.child.wait(timeout=20)
-                        self._drain(answer)
-                        raise Gone(answer, code)
-                    self.left += part
-                else:
-                    part = os.read(handle.fileno(), 65536)
-                    if not part:
-                        pipes.remove(handle)
-                    elif handle is self.child.stdout:
-                        answer.out += part
-                    else:
-                        answer.err += part
-            if writable:
-                try:
-                    self.pending = self.pending[self.here.send(self.pending, socket.MSG_DONTWAIT):]
-                except (BlockingIOError, ConnectionError):
-                    pass
-            while b"\0" in self.left:
-                record, self.left = self.left.split(b"\0", 1)
-                if record[:1] == b"e":
-                    answer.code = int(record[1:])
-                    self._drain(answer)
-                    return answer
-                answer.records.append(record)
-
-
-class Case(unittest.TestCase):
-    words, env = None, None
-
-    def setUp(self):
-        self.dir = os.path.realpath(tempfile.mkdtemp(prefix="bailey-eval-"))
-        self.addCleanup(shutil.rmtree, self.dir)
-        self.box = Interpreter(self.words, self.dir, self.env)
-        self.addCleanup(self.box.close)
-
-    def write(self, name, text):
-        path = os.path.join(self.dir, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as handle:
-            handle.write(text)
-        return path
-
-    def good(self, code):
-        answer = self.box.run(code)
-        self.assertEqual((answer.code, answer.stderr), (0, ""), (code, answer))
-        return answer
-
-    def value(self, code):
-        return self.good(code).value
-
-    def bad(self, code, exit_code=1):
-        answer = self.box.run(code)
-        self.assertEqual((answer.code, answer.records), (exit_code, []), answer)
-        return answer.stderr
-
-    def lost(self, code):
-        """The interpreter ends: what it said, and how."""
-        with self.assertRaises(Gone) as caught:
-            self.box.run(code)
-        return caught.exception.args
-
-
-class Ends:
-    busy = None
-
-    def test_nobody_sends_any_more(self):
-        self.good(self.busy)
-        self.box.here.shutdown(socket.SHUT_WR)
-        self.assertEqual(self.box.child.wait(timeout=20), 0)
+from evalcase import GUEST, Case, Ends, launch_words
 
 
 class Python(Ends, Case):
@@ -542,12 +384,25 @@ class Bash(Ends, Case):
         self.good("set -o posix; shopt -s nullglob extglob failglob; POSIXLY_CORRECT=1")
         self.assertEqual(self.out("echo on"), "on\n")
 
-    def test_set_e_that_is_kept_to(self):
-        self.good("set -e")
+    def test_set_e_ends_the_evaluation(self):
+        self.good("set -e; v=1")
         self.assertEqual(self.out("false || echo on; if false; then :; fi; false && true; echo more"), "on\nmore\n")
         self.assertEqual(self.box.run("false && true").code, 1)
-        answer, code = self.lost("echo a; (exit 6); echo b")
-        self.assertEqual((answer.stdout, code), ("a\n", 6))
+        for code, out in (("echo a; (exit 6); echo b", "a\n"), ("f() { (exit 6); echo b; }\nf\necho c", ""), ("for i in 1 2; do while :; do (exit 6); done; done; echo b", ""),
+                          ("echo $(echo x; (exit 6); echo y); (echo s; (exit 6); echo t); echo c", "x y\ns\n"), ("f() { for i in 1; do g; done; }; g() { (exit 6); }; f; echo d", ""),
+                          ("echo '(exit 6)\necho b' >s; . ./s; echo c", ""), ("set -o pipefail; (exit 6) | cat; echo e", ""), ("x=$(exit 6); echo e", ""),
+                          ("set +e; set -e; (exit 6); set +e", "")):
+            answer = self.box.run(code)
+            self.assertEqual((answer.code, answer.stdout, answer.stderr), (6, out, ""), code)
+            self.assertEqual(self.out("case $- in *e*) echo $v;; esac"), "1\n", code)
+        self.assertEqual(self.box.run("if then").code, 2)
+        self.assertEqual(self.out("set +e; false; echo $v"), "1\n")
+
+    def test_loops_end_where_they_begin(self):
+        self.assertEqual(self.out("v=3; for i in 1 2; do break; done; echo $i; break; echo no"), "1\n")
+        self.assertEqual(self.out("echo $v; continue; echo no"), "3\n")
+        self.assertEqual(self.out("echo $v; continue 9; echo no"), "3\n")
+        self.assertEqual(self.out("echo $v"), "3\n")
 
     def test_traps(self):
         self.good("trap 'echo caught' USR1; trap 'echo failed' ERR")
