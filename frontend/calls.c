@@ -128,11 +128,7 @@ exchange_renew(struct call *c)
 static void
 finish(struct call *c, const struct ipc_call_ended *ended)
 {
-	/* cancelled from another connection of its session: no answer, as from this one */
-	if (ended->status == RUN_cancelled && c->to.tag[0] != '\0')
-		rpc_send_nothing(c->fe, &c->to);
-	else
-		c->plan->answer(c, ended);
+	c->plan->answer(c, ended);
 	call_free(c);
 }
 
@@ -332,6 +328,21 @@ act_end(struct call *c, const void *arg)
 		finish(c, arg);
 }
 
+/* The broker's word. A call cancelled from another connection of its session has no answer, as one
+ * cancelled from its own has none. */
+static void
+act_ended(struct call *c, const void *arg)
+{
+	const struct ipc_call_ended *ended = arg;
+
+	if (ended->status == RUN_cancelled && c->to.tag[0] != '\0') {
+		rpc_send_nothing(c->fe, &c->to);
+		call_free(c);
+	} else {
+		act_end(c, arg);
+	}
+}
+
 /* Nothing is answered any more. */
 static void
 act_drop(struct call *c, const void *arg)
@@ -378,14 +389,14 @@ static const call_action actions[CALL_STATES][CALL_EVENTS] = {
 			    [EV_LINK_DOWN] = act_again,
 			    [EV_GRANTED] = act_grant,
 			    [EV_FRAME] = act_odd,
-			    [EV_ENDED] = act_end,
+			    [EV_ENDED] = act_ended,
 			    [EV_CANCEL] = act_cancel,
 			    [EV_TIMER] = act_expire},
 	[CALL_GRANTED] = {[EV_LINK_UP] = act_none,
 			  [EV_LINK_DOWN] = act_lost,
 			  [EV_GRANTED] = act_odd,
 			  [EV_FRAME] = act_frame,
-			  [EV_ENDED] = act_end,
+			  [EV_ENDED] = act_ended,
 			  [EV_CANCEL] = act_cancel,
 			  [EV_TIMER] = act_expire},
 	[CALL_CANCELLED] = {[EV_LINK_UP] = act_none,

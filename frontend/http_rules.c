@@ -54,6 +54,14 @@ target_ok(const struct http_head *head, const struct http_client *client)
 	return strcmp(head->target, ENDPOINT) == 0;
 }
 
+/* The answer to any other may have no body: nothing can follow it. */
+static bool
+method_known(const struct http_head *head, const struct http_client *client)
+{
+	(void)client;
+	return head->method != HTTP_OTHER;
+}
+
 static bool
 method_ok(const struct http_head *head, const struct http_client *client)
 {
@@ -134,6 +142,7 @@ static const struct {
 	{host_ok,
 	 {403, "This Host is not served; use the address the server printed at its start", true}},
 	{origin_ok, {403, "Requests of this Origin are not served", true}},
+	{method_known, {405, "Send MCP messages by POST", true}},
 	{target_ok, {404, "Nothing is here; the MCP endpoint is /mcp", false}},
 	{method_ok, {405, "Send MCP messages by POST; no event stream is offered for GET", false}},
 	{token_ok,

@@ -233,7 +233,7 @@ class Calls(unittest.TestCase):
 
     def test_stop_answers_what_runs(self):
         with HttpRig() as rig:
-            rig.begin_modern("tools/call", {"name": "execute_code", "arguments": BASH})
+            rig.begin(call(), session=rig.initialize())
             rig.submitted()
             rig._supervise("stop", grace_ms=2000)
             answer = rig.answer()
@@ -378,10 +378,10 @@ class Strangers(unittest.TestCase):
                     self.refused(rig, 404, closed=False)
 
     def test_methods(self):
-        with HttpRig() as rig:
-            for method in ("GET", "PUT", "OPTIONS", "TRACE"):
+        for method in ("GET", "PUT", "OPTIONS", "TRACE", "HEAD"):
+            with self.subTest(method=method), HttpRig() as rig:
                 rig.send_raw(rig.raw_head(method, drop=["Content-Type"]))
-                answer = self.refused(rig, 405, closed=False)
+                answer = self.refused(rig, 405, closed=method != "GET")
                 self.assertEqual(answer.headers["allow"], "POST, DELETE")
 
     def test_types(self):

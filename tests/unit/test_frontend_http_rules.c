@@ -149,7 +149,7 @@ test_http_rules_accept(void **state)
 static void
 test_http_rules_names_come_first(void **state)
 {
-	struct http_head head = {.method = HTTP_OTHER, .target = "/x"};
+	struct http_head head = {.method = HTTP_GET, .target = "/x"};
 	const struct http_refusal *why;
 
 	(void)state;
@@ -169,6 +169,12 @@ test_http_rules_names_come_first(void **state)
 	head.method = HTTP_POST;
 	why = http_rules_check(&head, &client);
 	assert_int_equal(why->status, 401);
+	assert_true(why->close);
+	/* HEAD and others: their answers may not have the body ours has */
+	head = (struct http_head){.method = HTTP_OTHER, .target = "/mcp"};
+	head.value[HTTP_H_HOST] = "localhost:8080";
+	why = http_rules_check(&head, &client);
+	assert_int_equal(why->status, 405);
 	assert_true(why->close);
 	/* nothing permitted: nothing passes */
 	head = good();
