@@ -45,8 +45,13 @@ def until(condition, seconds, pause=0.05):
 
 
 def status_kib(pid, field):
-    with open(f"/proc/{pid}/status", encoding="ascii") as status:
-        return int(re.search(field + r":\s+(\d+)", status.read()).group(1))
+    """0 for a process that has just ended."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            found = re.search(field + r":\s+(\d+)", status.read())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return int(found.group(1)) if found else 0
 
 
 def peak_kib(pid):

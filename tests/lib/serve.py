@@ -224,7 +224,14 @@ class Http:
         if token is not None:
             params["_meta"] = {"progressToken": token}
         holder = []
-        thread = threading.Thread(target=lambda: holder.append(self.request("tools/call", params, 120)), daemon=True)
+
+        def ask():
+            try:
+                holder.append(self.request("tools/call", params, 120))
+            except OSError:
+                pass  # no answer: wait() tells
+
+        thread = threading.Thread(target=ask, daemon=True)
         thread.start()
         return thread, holder
 
