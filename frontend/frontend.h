@@ -2,9 +2,9 @@
  * frontend/frontend.h - the process that reads what a client sends.
  *
  * One process per client connection. The walk of a request: stdio.c (a line) or
- * http.c (a POST; client.c asks who it is) -> jsonlint.c (gate) -> jsonrpc.c (message) -> era.c, mcp.c (method) -> tools.c, args.c
- * (arguments) -> specs.c (what to run) -> calls.c (in flight) -> upcalls.c
- * (broker), and back through output.c, progress.c, result.c, jsonrpc.c, stdio.c.
+ * http.c (a POST; client.c asks who it is) -> jsonlint.c (gate) -> jsonrpc.c (message) -> era.c,
+ * mcp.c (method) -> tools.c, args.c (arguments) -> specs.c (what to run) -> calls.c (in flight) ->
+ * upcalls.c (broker), and back through output.c, progress.c, result.c, jsonrpc.c, stdio.c.
  */
 #ifndef BAILEY_FRONTEND_H
 #define BAILEY_FRONTEND_H
@@ -48,8 +48,8 @@ enum client_asks {
 struct client {
 	enum client_kind kind; /* 0 until the supervisor told */
 	struct http_client names;
-	char token[HTTP_TOKEN_MAX + 1]; /* "" until one came */
-	bool bound;                     /* the broker knew it */
+	char token[HTTP_TOKEN_MAX + 1];     /* "" until one came */
+	bool bound;                         /* the broker knew it */
 	char session[HTTP_SESSION_LEN + 1]; /* of the message in work; "" none */
 	char asked[HTTP_SESSION_LEN + 1];   /* the one in question */
 	bool closes;

@@ -112,11 +112,11 @@ int
 http_new(struct event_base *base, int fd, const struct transport_events *events, void *ctx,
 	 const struct http_client *client, const struct http_times *times, struct transport **ret);
 /* The answer to on_admit, from inside it or later; once. */
-void http_admitted(struct transport *t, enum admit_word word);
+void http_admitted(struct transport *base, enum admit_word word);
 /* The answer to the message in work waits for http_session … */
-void http_hold(struct transport *t);
+void http_hold(struct transport *base);
 /* … and tells the session's id. NULL: there is none, and the client is refused. */
-void http_session(struct transport *t, const char *id);
+void http_session(struct transport *base, const char *id);
 
 enum http_state {
 	HTTP_IDLE,   /* between requests */

@@ -421,7 +421,7 @@ class Hostile(unittest.TestCase):
             "two hosts": (self.HEAD + b"Host: evil\r\nContent-Length: 2\r\n\r\n{}", 400),
             "two names": (self.HEAD + b"Mcp-Name: a\r\nMcp-Name: b\r\nContent-Length: 2\r\n\r\n{}", 400),
             "two tokens": (self.HEAD + b"Authorization: Bearer x\r\nContent-Length: 2\r\n\r\n{}", 400),
-            "absolute": (self.HEAD.replace(b" /mcp ", b" http://evil/mcp ") +
+            "absolute": (self.HEAD.replace(b" /mcp ", b" http://evil.example/mcp ") +
                          b"Content-Length: 2\r\n\r\n{}", 400),
             "HTTP/1.0": (self.HEAD.replace(b"HTTP/1.1", b"HTTP/1.0") +
                          b"Content-Length: 2\r\n\r\n{}", 505),

@@ -174,7 +174,7 @@ test_rpc_batch_collects(void **state)
 	to.batch = rpc_batch_open(&fe, 1, to.rev);
 	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), ""); /* nothing to say */
-	(void)rpc_batch_open(&fe, 5, to.rev);         /* freed with the frontend */
+	(void)rpc_batch_open(&fe, 5, to.rev); /* freed with the frontend */
 }
 
 #define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
