@@ -49,6 +49,8 @@ int token_file_default(char *ret, size_t cap);
 /* ---- mcp.c ---- */
 /* argv for the private tree's supervisor; NULL with a message when it is not installed. */
 char **mcp_server_argv(void);
+/* argv of what joins the daemon where one is installed, else of the above. */
+char **mcp_client_argv(void);
 
 /* ---- bridge.c ---- */
 int bridge_connect(const char *path); /* the descriptor or -errno */

@@ -48,6 +48,33 @@ private_tree(void)
 	return CLI_FAILED;
 }
 
+/* Anything but "there is no such file" means that a daemon is meant to be there. */
+static bool
+daemon_installed(void)
+{
+	struct stat st;
+
+	return lstat(DAEMON_SOCKET, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+char **
+mcp_client_argv(void)
+{
+	static char program[PATH_MAX];
+	static char command[] = "mcp";
+	static char *argv[] = {program, command, NULL};
+
+	if (!daemon_installed())
+		return mcp_server_argv();
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	if (n == -1 || (size_t)n == sizeof(program) - 1) {
+		cli_error("where this program is cannot be told: %s", strerror(errno));
+		return NULL;
+	}
+	program[n] = '\0';
+	return argv;
+}
+
 static int
 join(const char *path)
 {
@@ -74,15 +101,6 @@ join(const char *path)
 	else if (r != -EPIPE) /* the client went without reading: nobody to tell */
 		cli_error("%s", strerror(-r));
 	return CLI_FAILED;
-}
-
-/* Anything but "there is no such file" means that a daemon is meant to be there. */
-static bool
-daemon_installed(void)
-{
-	struct stat st;
-
-	return lstat(DAEMON_SOCKET, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 int

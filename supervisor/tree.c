@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -26,6 +27,7 @@
 /* A page counts once it is used. */
 #define LEDGER_BYTES ((off_t)2 * 1024 * 1024)  /* 4096 boxes */
 #define OUTPUT_BYTES ((off_t)67 * 1024 * 1024) /* 64 MiB kept, and its index */
+#define FDS_OWN 64u /* what the supervisor has open besides connections, amply */
 #define EXIT_NOT_STARTED 1
 
 /* Memory of fixed size that outlives the process that works in it. */
@@ -239,13 +241,27 @@ cap_total(struct tree *t)
 		log_debug("no common cgroup: %s", strerrordesc_np(-r));
 }
 
+/* Each connection takes a descriptor, and a second one while a new broker is wired to it. */
+static uint32_t
+room_for(uint32_t connections)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == -1 ||
+	    limit.rlim_cur >= FDS_OWN + 2 * (rlim_t)connections)
+		return connections;
+	uint32_t room = limit.rlim_cur > FDS_OWN + 2 ? (uint32_t)(limit.rlim_cur - FDS_OWN) / 2 : 1;
+	log_warn("%u connections at most, for want of file descriptors (ulimit -n)", room);
+	return room;
+}
+
 /* A user's editor and agents open a handful of connections, a build server's more; both settle in
  * seconds. What comes faster for longer is a fault. */
 static void
 start_accepting(struct tree *t)
 {
 	const struct accept_limits limits = {
-		.all = t->options.connections,
+		.all = room_for(t->options.connections),
 		.of_user = t->options.connections_user,
 		.burst = 256,
 		.per_second = 100,

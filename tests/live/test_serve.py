@@ -234,10 +234,12 @@ class UnixSocket(unittest.TestCase):
               f"{self.pss_kib(server.process.pid)} KiB")
         self.assertLess(total, 512 * 1024)
         self.assertLess(self.pss_kib(server.process.pid), 8 * 1024)
-        # and work goes on beside them
-        worker = idle[500]
-        worker.call(2, "execute_code", language="bash", code="echo beside")
-        self.assertEqual(worker.result(2)["stdout"], "beside\n")
+        # work goes on beside them, and a new broker is wired to each
+        os.kill(server.children("bailey-broker")[0], signal.SIGKILL)
+        for number in (0, 500, 999):
+            idle[number].call(2, "execute_code", language="bash", code="echo beside")
+            self.assertEqual(idle[number].result(2)["stdout"], "beside\n")
+        self.assertEqual(server.children("bailey-front"), frontends)
         for client in idle:
             client.close()
         until(lambda: not server.children("bailey-front"), 5)
@@ -283,6 +285,51 @@ class Bridge(unittest.TestCase):
             done = tree.run("python", "import sys; d = sys.stdin.read(); print(len(d)); print(d[:20000])",
                             stdin=text)
             self.assertEqual(done["stdout"], "1000000\n" + text[:20000] + "\n")
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root: /run/bailey in a mount namespace of its own")
+class InstalledDaemon(unittest.TestCase):
+    """/run/bailey/mcp.sock is there: nothing private is started beside it."""
+
+    def alone(self, script):
+        """Runs a shell script that sees a /run/bailey of its own; $1 is bailey."""
+        made = not os.path.isdir("/run/bailey")
+        if made:
+            os.mkdir("/run/bailey", 0o755)
+        try:
+            return subprocess.run(
+                ["unshare", "--mount", "sh", "-ec", "mount -t tmpfs -o mode=0755 none /run/bailey\n" + script,
+                 "sh", str(BUILD / "bin" / "bailey")], capture_output=True, text=True, timeout=60, check=False,
+                stdin=subprocess.DEVNULL)
+        finally:
+            if made:
+                os.rmdir("/run/bailey")
+
+    def test_that_runs(self):
+        done = self.alone("""
+            "$1" serve --socket /run/bailey/mcp.sock >/run/bailey/said &
+            until grep -q listening /run/bailey/said; do sleep 0.05; done
+            echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | "$1" mcp
+            echo 'echo ran' | "$1" run -l bash -
+            kill $!
+            wait $!
+        """)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('{"jsonrpc":"2.0","id":1,"result":{}}\nran\n', done.stdout)
+
+    def test_that_does_not_answer(self):
+        done = self.alone("""
+            "$1" serve --socket /run/bailey/mcp.sock >/run/bailey/said &
+            until grep -q listening /run/bailey/said; do sleep 0.05; done
+            kill -9 $!
+            wait $! || true
+            echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | "$1" mcp && exit 9
+            echo '{"jsonrpc":"2.0","id":1,"method":"ping"}' | "$1" mcp --private
+        """)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("no daemon answers at /run/bailey/mcp.sock", done.stderr)
+        # and the one that was asked for by name is the only answer
+        self.assertEqual(done.stdout, '{"jsonrpc":"2.0","id":1,"result":{}}\n')
 
 
 class Tls(unittest.TestCase):
@@ -341,7 +388,8 @@ class Tls(unittest.TestCase):
         self.assertEqual(until(answered, 10)[0], 200)
         again = int(keeper.read_text().split()[0])
         self.assertNotEqual(again, pid)
-        self.assertEqual(server.close(), 0)
+        # a supervisor that is killed takes it along
+        server.process.kill()
         until(lambda: not os.path.exists(f"/proc/{again}"), 3)
 
     @staticmethod
