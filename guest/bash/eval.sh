@@ -7,8 +7,8 @@
 # exit status and a NUL. The code runs with that descriptor closed. What it changes of the shell
 # stays; options that would make these functions fail, print or export are put aside between
 # evaluations and set again on the code's first line. Where set -e would end the shell, it ends
-# the evaluation. A shell that ends, by exit or set -u, has ended: the next evaluation finds a
-# new one.
+# the evaluation, unless the code has an ERR trap of its own. A shell that ends, by exit or
+# set -u, has ended: the next evaluation finds a new one.
 exec 199<&3 3<&-
 _bailey_set='' _bailey_going='' _bailey_stop='' _bailey_status=0
 
