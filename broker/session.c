@@ -20,6 +20,7 @@
 #define ACK_EVERY 65536u
 #define CREDIT_AHEAD_MAX ((uint64_t)4 * GUEST_WINDOW)
 #define CHATTER_MAX 65536u /* between two pings; an honest guest needs a hundredth */
+#define CHATTER_RUN 4096u  /* and as much more for each run begun meanwhile: it is acknowledged */
 
 void
 session_init(struct session *s)
@@ -57,6 +58,7 @@ session_run_open(struct session *s)
 	if (!n || s->last_run == UINT32_MAX)
 		return 0;
 	*n = (struct session_run){.number = ++s->last_run};
+	s->chatter -= s->chatter < CHATTER_RUN ? s->chatter : CHATTER_RUN;
 	for (size_t i = 0; i < STREAMS; i++)
 		n->granted[i] = GUEST_WINDOW;
 	return n->number;

@@ -409,6 +409,31 @@ test_many_runs(void **state)
 	session_done(&s);
 }
 
+/* Runs as short as file transfers may come by thousands between two pings. */
+static void
+test_short_runs_are_no_chatter(void **state)
+{
+	uint8_t exit_payload[104] = {1}, p[8];
+	struct got g = {0};
+	struct session s;
+
+	(void)state;
+	greet(&s, &g);
+	for (uint32_t run = 1; run <= 5000; run++) {
+		struct guest_g_ack ack = {.seq = run};
+		struct guest_g_credit credit = {.limit = GUEST_WINDOW + 1};
+
+		assert_true(host_of(&s, run, GUEST_h_run, 0, "x", 1) > 0);
+		guest_put_g_ack(&ack, p);
+		assert_int_equal(feed(&s, &g, GUEST_g_ack, 0, 0, 0, p, 8), 0);
+		guest_put_g_credit(&credit, p);
+		assert_int_equal(feed(&s, &g, GUEST_g_credit, 0, run, 0, p, 8), 0);
+		assert_int_equal(feed(&s, &g, GUEST_g_exit, 0, run, run, exit_payload, 104), 0);
+		assert_int_equal(session_run_open(&s), run + 1);
+	}
+	session_done(&s);
+}
+
 static void
 test_own_credit(void **state)
 {
@@ -473,6 +498,7 @@ main(void)
 		cmocka_unit_test(test_end_frame),
 		cmocka_unit_test(test_end_of_a_part),
 		cmocka_unit_test(test_many_runs),
+		cmocka_unit_test(test_short_runs_are_no_chatter),
 		cmocka_unit_test(test_own_credit),
 		cmocka_unit_test(test_hint_of_an_exit),
 	};
