@@ -5,23 +5,19 @@
  *        changes meanwhile.
  * Owns: struct files of each run of a file kind, its descriptors.
  *
- * A path is beneath /workspace or, when it says so, /tmp: the kernel follows no link and no ".."
- * out of there (openat2), so that nothing of PID 1's own (/proc/self) can be meant. Where the
- * kernel has no such call, the way is walked component by component and no link is followed.
- * Only a regular file is read or written: what may block or act is opened without waiting and
- * then refused. Of a directory each entry is "TYPE MODE SIZE MTIME PATH" and a NUL: f d l o,
- * octal mode, bytes, seconds, the path below the directory asked for. Links are not followed.
+ * A path is beneath /workspace or, when it says so, /tmp (beneath.c). Only a regular file is read
+ * or written: what may block or act is opened without waiting and then refused. Of a directory each
+ * entry is "TYPE MODE SIZE MTIME PATH" and a NUL: f d l o, octal mode, bytes, seconds, the path
+ * below the directory asked for. Links are not followed.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -33,7 +29,6 @@
 #define FILES_LIST_STEP 256u /* entries looked at before the loop looks at the host */
 #define FILES_LIST_PATH_MAX 8192u
 #define FILES_OPEN_FLAGS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
-#define FILES_TRIES 4u /* openat2 gives up where somebody renames on the way */
 
 struct files {
 	int fd;           /* of a read or write */
@@ -45,179 +40,6 @@ struct files {
 	uint32_t depth, max_depth, entries;
 	char path[FILES_LIST_PATH_MAX];
 };
-
-/* ---- paths ---- */
-
-/* The kernel's struct open_how; libc may not know it. */
-struct files_how {
-	uint64_t flags, mode, resolve;
-};
-#define FILES_NO_MAGICLINKS 0x02u
-#define FILES_BENEATH 0x08u
-
-static const char *const files_roots[] = {GUEST_WORKSPACE, GUEST_TMP};
-
-/* Copies the component at *at and moves *at to the next one. False at the end. */
-static bool
-files_component(const char **at, char *ret, size_t cap)
-{
-	size_t n;
-
-	while (**at == '/')
-		(*at)++;
-	n = strcspn(*at, "/");
-	if (n == 0 || n >= cap)
-		return false;
-	memcpy(ret, *at, n);
-	ret[n] = '\0';
-	*at += n;
-	while (**at == '/')
-		(*at)++;
-	return true;
-}
-
-/* A ".." goes above where the path begins. Told before anything is made on the way. */
-static bool
-files_leaves(const char *rest)
-{
-	char name[NAME_MAX + 2];
-	int depth = 0;
-
-	while (depth >= 0 && files_component(&rest, name, sizeof(name))) {
-		if (strcmp(name, "..") == 0)
-			depth--;
-		else if (strcmp(name, ".") != 0)
-			depth++;
-	}
-	return depth < 0;
-}
-
-/* Opens the root that path lies in; *ret_rest is the way from there. A relative path begins in
- * the workspace. */
-static int
-files_open_root(const char *path, const char **ret_rest)
-{
-	const char *root = files_roots[0];
-	int fd;
-
-	if (path[0] == '/') {
-		size_t i = 0;
-		size_t n = strlen(files_roots[0]);
-
-		while (i < ARRAY_LEN(files_roots) && (strncmp(path, files_roots[i], n) != 0 ||
-						      (path[n] != '/' && path[n] != '\0'))) {
-			i++;
-			n = i < ARRAY_LEN(files_roots) ? strlen(files_roots[i]) : 0;
-		}
-		if (i == ARRAY_LEN(files_roots))
-			return -EXDEV;
-		root = files_roots[i];
-		path += n;
-	}
-	while (*path == '/')
-		path++;
-	if (files_leaves(path))
-		return -EXDEV;
-	*ret_rest = *path == '\0' ? "." : path;
-	fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd == -1 ? -errno : fd;
-}
-
-/* For kernels without openat2: no link is followed, and no "..". */
-static int
-files_walk(int root, const char *rest, int flags, mode_t mode)
-{
-	char name[NAME_MAX + 2];
-	int dir = root;
-	int fd = -EINVAL;
-
-	if (strlen(rest) > FILES_PATH_MAX)
-		return -ENAMETOOLONG;
-	while (files_component(&rest, name, sizeof(name))) {
-		bool last = *rest == '\0';
-
-		if (strcmp(name, "..") == 0)
-			fd = -EXDEV;
-		else if (last)
-			fd = openat(dir, name, flags | O_NOFOLLOW, mode);
-		else
-			fd = openat(dir, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd == -1)
-			fd = -errno;
-		if (dir != root)
-			(void)close(dir);
-		if (fd < 0 || last)
-			return fd;
-		dir = fd;
-	}
-	if (dir != root)
-		(void)close(dir);
-	return -ENAMETOOLONG; /* of a component */
-}
-
-static int
-files_open(int root, const char *rest, int flags, mode_t mode)
-{
-	const struct files_how how = {
-		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-		.mode = (flags & O_CREAT) != 0 ? mode : 0,
-		.resolve = FILES_BENEATH | FILES_NO_MAGICLINKS,
-	};
-	long fd = -1;
-
-	for (unsigned i = 0; i < FILES_TRIES; i++) {
-		fd = syscall(SYS_openat2, root, rest, &how, sizeof(how));
-		if (fd >= 0)
-			return (int)fd;
-		if (errno != EAGAIN && errno != EINTR)
-			break;
-	}
-	if (errno == ENOSYS)
-		return files_walk(root, rest, flags, mode);
-	return -errno;
-}
-
-/* Makes the directories above the file that are missing. */
-static int
-files_make_way(int root, const char *rest)
-{
-	char prefix[FILES_PATH_MAX];
-	char name[NAME_MAX + 2];
-	const char *at = rest;
-	int dir = root;
-
-	while (files_component(&at, name, sizeof(name)) && *at != '\0') {
-		int fd = -1;
-
-		(void)snprintf(prefix, sizeof(prefix), "%.*s", (int)(at - rest), rest);
-		fd = files_open(root, prefix, O_PATH | O_DIRECTORY, 0);
-		if (fd == -ENOENT) {
-			if (mkdirat(dir, name, 0755) == -1 && errno != EEXIST)
-				fd = -errno;
-			else
-				fd = files_open(root, prefix, O_PATH | O_DIRECTORY, 0);
-		}
-		if (dir != root)
-			(void)close(dir);
-		if (fd < 0)
-			return fd;
-		dir = fd;
-	}
-	if (dir != root)
-		(void)close(dir);
-	return 0;
-}
-
-static int
-files_create(int root, const char *rest, mode_t mode)
-{
-	mode_t was = umask(0); /* the mode is as asked for */
-	int fd = files_open(root, rest, O_WRONLY | O_CREAT | FILES_OPEN_FLAGS,
-			    mode == 0 ? 0644 : mode & 0777);
-
-	(void)umask(was);
-	return fd;
-}
 
 static int
 files_check(int fd, struct stat *ret)
@@ -276,7 +98,7 @@ files_begin_read(struct run *run, int root, const char *rest)
 	struct stat st;
 	int r;
 
-	f->fd = files_open(root, rest, O_RDONLY | FILES_OPEN_FLAGS, 0);
+	f->fd = beneath_open(root, rest, O_RDONLY | FILES_OPEN_FLAGS, 0);
 	if (f->fd == -ENXIO)
 		return -EINVAL; /* a socket */
 	if (f->fd < 0)
@@ -329,13 +151,10 @@ files_begin_write(struct run *run, int root, const char *rest)
 	struct stat st;
 	int r;
 
-	f->fd = files_open(root, rest, O_WRONLY | FILES_OPEN_FLAGS, 0);
-	if (f->fd == -ENOENT) {
-		r = files_make_way(root, rest);
-		if (r < 0)
-			return r;
-		f->fd = files_create(root, rest, run->what.mode);
-	}
+	f->fd = beneath_open(root, rest, O_WRONLY | FILES_OPEN_FLAGS, 0);
+	if (f->fd == -ENOENT)
+		f->fd = beneath_create(root, rest, FILES_OPEN_FLAGS,
+				       run->what.mode == 0 ? 0644 : run->what.mode);
 	if (f->fd == -ENXIO)
 		return -EINVAL; /* a pipe nobody reads, or a socket */
 	if (f->fd < 0)
@@ -401,7 +220,7 @@ files_begin_list(struct run *run, int root, const char *rest)
 
 	f->max_depth = depth > FILES_DEPTH_MAX ? FILES_DEPTH_MAX : (uint32_t)depth;
 	run->out[0].head_max = UINT64_MAX;
-	return files_push(f, files_open(root, rest, O_RDONLY | O_DIRECTORY | FILES_OPEN_FLAGS, 0),
+	return files_push(f, beneath_open(root, rest, O_RDONLY | O_DIRECTORY | FILES_OPEN_FLAGS, 0),
 			  0);
 }
 
@@ -483,7 +302,7 @@ files_begin(struct run *run)
 
 	if (str_copy(path, sizeof(path), (const char *)run->what.code.data, run->what.code.len) < 0)
 		return -ENAMETOOLONG;
-	root = files_open_root(path, &rest);
+	root = beneath_root(path, &rest);
 	if (root < 0)
 		return root;
 	if (run->what.kind == RUN_FILE_READ)

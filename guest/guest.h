@@ -9,6 +9,8 @@
 #ifndef BAILEY_GUEST_H
 #define BAILEY_GUEST_H
 
+#include <sys/types.h>
+
 #include "types.h"
 
 /* ---- main.c ---- */
@@ -139,6 +141,14 @@ void eval_on_runner_gone(struct guest *g);              /* the pid of a resting 
 /* ---- images.c ---- */
 /* A value record for each image in the directory that was written since then. */
 void images_put(struct output *value, const char *path, const struct timespec *since);
+
+/* ---- beneath.c ---- */
+/* Opens the place that path lies in, a relative one in the workspace; *ret_rest is the way from
+ * there. -EXDEV: it leaves it, or lies in none. */
+int beneath_root(const char *path, const char **ret_rest);
+int beneath_open(int root, const char *rest, int flags, mode_t mode); /* a descriptor or -errno */
+/* Makes a file to write, with this very mode, and the directories on the way to it. */
+int beneath_create(int root, const char *rest, int flags, mode_t mode);
 
 /* ---- files.c ---- */
 void files_start(struct guest *g, struct run *run);
