@@ -28,6 +28,7 @@
 #define GRACE_MS 1500u    /* what children are told */
 #define STOP_MS 1900u     /* when whoever is left is killed */
 #define MANY_FAILURES 10u
+#define FRONT_LINES_PER_10S 20
 
 #define CELL(act, to)                                         \
 	{                                                     \
@@ -196,6 +197,13 @@ static const struct link_route routes[] = {
 	{.num = IPC_NUM_stuck, .handler = supervisor_on_stuck},
 };
 
+/* Clients can provoke frontends' faults, and must not fill the log. */
+static bool
+may_tell(struct child *c)
+{
+	return c->id != CHILD_FRONTEND || log_allowed(&c->tree->front_log, FRONT_LINES_PER_10S);
+}
+
 static void
 on_closed(void *ctx, struct link *l, int reason)
 {
@@ -203,7 +211,7 @@ on_closed(void *ctx, struct link *l, int reason)
 
 	link_free(l);
 	c->link = NULL;
-	if (reason < 0)
+	if (reason < 0 && may_tell(c))
 		log_error("%s: its link failed: %s", children_name(c->id),
 			  strerrordesc_np(-reason));
 	step(c, reason < 0 ? CHILD_EV_FAULT : CHILD_EV_CLOSED);
@@ -403,7 +411,7 @@ children_init(struct tree *t)
 }
 
 static int
-exit_code_of(const struct child *c, int status)
+exit_code_of(struct child *c, int status)
 {
 	if (WIFEXITED(status)) {
 		int code = WEXITSTATUS(status);
@@ -411,8 +419,9 @@ exit_code_of(const struct child *c, int status)
 			log_debug("%s ended with %d", children_name(c->id), code);
 		return code;
 	}
-	log_error("%s ended by signal %d%s", children_name(c->id), WTERMSIG(status),
-		  WTERMSIG(status) == SIGSYS ? " (a call its filter does not allow)" : "");
+	if (may_tell(c))
+		log_error("%s ended by signal %d%s", children_name(c->id), WTERMSIG(status),
+			  WTERMSIG(status) == SIGSYS ? " (a call its filter does not allow)" : "");
 	return 128 + WTERMSIG(status);
 }
 

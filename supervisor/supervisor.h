@@ -253,10 +253,12 @@ struct tree {
 	int exe[CHILD_COUNT];
 	int ledger, output; /* memfds of the reaper and the broker, which outlive them */
 	struct tokens tokens;
+	struct listen_address http_at;
 	int unix_fd, http_fd; /* listening, until accept.c takes them */
 	struct host_lists lists;
 	struct acceptor *acceptor;
-	pid_t tls_keeper; /* 0: none */
+	pid_t tls_keeper;           /* 0: none */
+	struct log_limit front_log; /* lines about frontends, which clients may provoke */
 	uint32_t own_layers;
 	struct event *stop_timer;
 	bool stopping;

@@ -123,31 +123,40 @@ start_tls(struct tree *t, const struct listen_address *http, char *error, size_t
 static int
 open_http(struct tree *t, char *error, size_t cap)
 {
-	struct listen_address http, tls = {.port = 0};
+	struct listen_address *http = &t->http_at, tls = {.port = 0};
 	struct serve named = t->serve;
 	struct utsname self;
 
 	int r = tokens_load(t->serve.tokens, &t->tokens, error, cap);
 	if (r < 0)
 		return r;
-	t->http_fd = listen_http(t->serve.http, &http, error, cap);
+	t->http_fd = listen_http(t->serve.http, http, error, cap);
 	if (t->http_fd < 0)
 		return t->http_fd;
 	if (t->serve.tls_cert != NULL) {
-		r = start_tls(t, &http, error, cap);
+		r = start_tls(t, http, error, cap);
 		if (r < 0)
 			return r;
 		(void)listen_parse(t->serve.tls_listen, &tls); /* was checked */
 		if (named.n_hosts == 0 && uname(&self) == 0)
 			named.host[named.n_hosts++] = self.nodename;
 	}
-	r = hosts_fill(&t->lists, http.port, &named, tls.port, error, cap);
-	if (r < 0)
-		return r;
-	printf("listening on http://%s:%u/mcp\n", http.v6 ? "[::1]" : "127.0.0.1", http.port);
-	if (tls.port != 0)
+	return hosts_fill(&t->lists, http->port, &named, tls.port, error, cap);
+}
+
+static int
+tell_listeners(const struct tree *t)
+{
+	const struct listen_address *http = &t->http_at;
+
+	if (t->serve.socket != NULL)
+		printf("listening on unix:%s\n", t->serve.socket);
+	if (t->serve.http != NULL)
+		printf("listening on http://%s:%u/mcp\n", http->v6 ? "[::1]" : "127.0.0.1",
+		       http->port);
+	if (t->serve.tls_cert != NULL)
 		printf("listening on https://%s/mcp\n", t->serve.tls_listen);
-	return 0;
+	return fflush(stdout) == 0 ? 0 : -errno;
 }
 
 /* What whoever started the tree waits for goes to stdout; nothing else ever does. */
@@ -160,14 +169,14 @@ open_listeners(struct tree *t, char *error, size_t cap)
 		t->unix_fd = listen_unix(t->serve.socket, error, cap);
 		if (t->unix_fd < 0)
 			return t->unix_fd;
-		printf("listening on unix:%s\n", t->serve.socket);
 	}
 	if (t->serve.http != NULL)
 		r = open_http(t, error, cap);
-	if (r == 0 && fflush(stdout) != 0) {
-		(void)snprintf(error, cap, "stdout: %s", strerrordesc_np(errno));
-		r = -EIO;
-	}
+	if (r < 0)
+		return r;
+	r = tell_listeners(t);
+	if (r < 0)
+		(void)snprintf(error, cap, "stdout: %s", strerrordesc_np(-r));
 	return r;
 }
 

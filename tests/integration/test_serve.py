@@ -289,6 +289,7 @@ class ServeCase:
         rows = [
             (2, ["--http", "127.0.0.1:0"], "--http needs --tokens"),
             (1, ["--http", "0.0.0.0:0", "--tokens", str(self.tokens)], "--tls"),
+            (1, ["--socket", free, "--http", "0.0.0.0:0", "--tokens", str(self.tokens)], "loopback"),
             (1, ["--http", "nonsense", "--tokens", str(self.tokens)], "ADDRESS:PORT"),
             (1, ["--http", "127.0.0.1:0", "--tokens", free], "x.sock"),
             (1, ["--socket", "/nowhere/at/all"], "/nowhere/at"),
@@ -300,6 +301,7 @@ class ServeCase:
                 server = Server(self.directory, words, self.user)
                 self.assertEqual(server.process.wait(5), wanted)
                 server.process.stdout.close()
+                self.assertEqual(server.said, [])
                 first = server.log().splitlines()[0]
                 self.assertIn(part, first)
                 server.nothing_left(1)
