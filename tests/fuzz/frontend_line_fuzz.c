@@ -57,7 +57,8 @@ open_once(void)
 static void
 play_broker(void)
 {
-	static const struct ipc_call_granted grant = {.timeout_ms = 1000, .run_id = {"0123", 4}};
+	static const struct ipc_call_granted grant = {
+		.timeout_ms = 1000, .run_id = {"0123", 4}, .sandbox = {"", 0}};
 
 	struct call *next;
 

@@ -323,7 +323,8 @@ test_client_cancel_by_notification(void **state)
 static void
 no_kind(void *arg)
 {
-	struct ipc_row row = {.num = IPC_NUM_client, .u.client = {.kind = 9}};
+	struct ipc_row row = {.num = IPC_NUM_client,
+			      .u.client = {.kind = 9, .hosts = {"", 0}, .origins = {"", 0}}};
 
 	(void)arg;
 	frontend_on_client(&fe, NULL, &row);
