@@ -284,6 +284,22 @@ class Sandboxes(unittest.TestCase):
             tree.kill_all()
             self.assertTrue(no_boxes_within(pid, 12))
 
+    def test_a_killed_broker_is_told_and_the_next_sandbox_works(self):
+        with Tree() as tree:
+            box = Sandbox(tree)
+            box.run("echo before >f")
+            going = box.start("sleep 60")
+            until(lambda: box.run("ps ax | grep -c '[s]leep 60'")["stdout"] == "1\n", 5)
+            before = {b["Id"] for b in tree.boxes()}
+            tree.kill("bailey-broker")
+            self.assertEqual(tree.wait(going, 20)["status"], "lost")
+            until(lambda: tree.health()["status"] == "ok", 15, 0.2)
+            r = box.run("cat f")
+            self.assertTrue(r["status"] == "not_found" or r["stdout"] == "before\n", r)
+            if r["status"] == "not_found":
+                until(lambda: not {b["Id"] for b in tree.boxes()} & before, 10)
+            self.assertEqual(Sandbox(tree).run("echo new")["stdout"], "new\n")
+
     def test_a_run_cannot_end_its_sandbox(self):
         def body(tree):
             box = Sandbox(tree)
