@@ -194,6 +194,13 @@ step_body(struct http *t)
 	return true;
 }
 
+/* The next request is not begun before the last one's answer has left. */
+static bool
+may_step(const struct http *t)
+{
+	return !t->stopped && (t->state != HTTP_IDLE || buf_len(&t->queue) == 0);
+}
+
 static void
 step(struct http *t)
 {
@@ -204,7 +211,7 @@ step(struct http *t)
 	};
 
 	t->stepping = true;
-	while (!t->stopped && steps[t->state] != NULL && steps[t->state](t))
+	while (may_step(t) && steps[t->state] != NULL && steps[t->state](t))
 		;
 	t->stepping = false;
 	if (t->state == HTTP_LINGER || buf_len(&t->in) == 0)

@@ -72,8 +72,11 @@ http_on_writable(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	flush(t);
-	if (buf_len(&t->queue) == 0)
-		t->events->on_drained(t->ctx);
+	if (buf_len(&t->queue) > 0)
+		return;
+	if (t->state == HTTP_IDLE && !t->stopped)
+		event_active(t->read_event, EV_TIMEOUT, 1); /* the next request may be there */
+	t->events->on_drained(t->ctx);
 }
 
 /* What http_reply.c appended goes out, or was more than a client may leave unread. */

@@ -240,6 +240,32 @@ test_http_send_drains(void **state)
 	free(big);
 }
 
+/* Requests of a client that does not read: the next one waits for the last one's answer. */
+static void
+test_http_send_before_the_next(void **state)
+{
+	size_t n = 1 << 20;
+	char *big = malloc(n + 1);
+	size_t got = 0;
+
+	(void)state;
+	memset(big, 'x', n);
+	begin("");
+	fake_post("", "[2]");
+	fake_post("", "[3]");
+	assert_int_equal(messages_seen, 1);
+	assert_int_equal(transport_send(http, big, n, &last), 0);
+	fake_turn();
+	assert_true(transport_queued(http) > 0);
+	assert_int_equal(messages_seen, 1);
+	answer = "{}";
+	while (transport_queued(http) > 0 && got < 2 * n)
+		got += strlen(fake_read());
+	(void)fake_read();
+	assert_int_equal(messages_seen, 3);
+	free(big);
+}
+
 /* A client that closed before the answer. */
 static void
 test_http_send_gone(void **state)
@@ -267,6 +293,7 @@ main(void)
 		FAKE(test_http_send_stalled),
 		FAKE(test_http_send_queue_full),
 		FAKE(test_http_send_drains),
+		FAKE(test_http_send_before_the_next),
 		FAKE(test_http_send_gone),
 	};
 
