@@ -73,9 +73,9 @@ add_all(struct lists *l, uint32_t port, const struct serve *serve, uint32_t tls_
 
 		for (size_t k = 0; serve->host[i][k] != '\0'; k++)
 			name[k] = (char)tolower((unsigned char)serve->host[i][k]);
-		r = add_both(l, "https://", name, tls_port);
-		if (r == 0)
-			r = add_both(l, "https://", name, 0);
+		r = add_both(l, "https://", name, 0);
+		if (r == 0 && tls_port != 0)
+			r = add_both(l, "https://", name, tls_port);
 	}
 	return r;
 }
@@ -89,8 +89,9 @@ hosts_fill(struct host_lists *ret, uint32_t port, const struct serve *serve, uin
 	for (size_t i = 0; i < serve->n_hosts; i++) {
 		if (name_ok(serve->host[i]))
 			continue;
-		(void)snprintf(error, cap,
-			       "--host takes a name without a port, such as build.example.org");
+		(void)snprintf(
+			error, cap,
+			"--host takes a name as it stands in a URL, such as build.example.org");
 		return -EINVAL;
 	}
 	buf_init(&l.hosts, sizeof(ret->hosts) - 1);

@@ -91,10 +91,10 @@ check(struct serve *s, char *error, size_t cap)
 		return refuse(error, cap,
 			      "--http needs --tokens FILE: every user of this machine can reach a "
 			      "loopback port, and only a token says who it is");
-	if (s->http == NULL && (s->tokens != NULL || s->tls_cert != NULL))
-		return refuse(error, cap, "--tokens and --tls go with --http");
-	if (s->tls_cert == NULL && (s->tls_listen != NULL || s->n_hosts > 0))
-		return refuse(error, cap, "--tls-listen and --host go with --tls CERT KEY");
+	if (s->http == NULL && (s->tokens != NULL || s->tls_cert != NULL || s->n_hosts > 0))
+		return refuse(error, cap, "--tokens, --tls and --host go with --http");
+	if (s->tls_cert == NULL && s->tls_listen != NULL)
+		return refuse(error, cap, "--tls-listen goes with --tls CERT KEY");
 	if (s->tls_cert != NULL && s->tls_listen == NULL)
 		s->tls_listen = TLS_LISTEN;
 	return 0;

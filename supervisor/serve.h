@@ -12,7 +12,7 @@ struct serve {
 	const char *socket, *http; /* NULL: none */
 	const char *tokens;        /* the token file; with http */
 	const char *tls_cert, *tls_key, *tls_listen;
-	const char *host[SERVE_HOSTS]; /* names the machine is reached by; with tls */
+	const char *host[SERVE_HOSTS]; /* names the machine is reached by, through TLS */
 	size_t n_hosts;
 };
 struct arguments {

@@ -25,10 +25,23 @@ test_names_behind_tls(void **state)
 	(void)state;
 	assert_int_equal(hosts_fill(&lists, 1, &serve, 8443, error, sizeof(error)), 0);
 	assert_non_null(strstr(lists.hosts, ",localhost:8443,"));
-	assert_non_null(strstr(lists.hosts, ",build.example.org:8443,build.example.org"));
+	assert_non_null(strstr(lists.hosts, ",build.example.org,build.example.org:8443"));
 	assert_non_null(
-		strstr(lists.origins, ",https://build.example.org:8443,https://build.example.org"));
+		strstr(lists.origins, ",https://build.example.org,https://build.example.org:8443"));
 	assert_null(strstr(lists.origins, "http://b"));
+}
+
+/* A proxy of somebody else's has the certificate, and perhaps a port of its own. */
+static void
+test_names_behind_a_proxy(void **state)
+{
+	const struct serve serve = {.host = {"a.example.org", "b.example.org:444"}, .n_hosts = 2};
+
+	(void)state;
+	assert_int_equal(hosts_fill(&lists, 1, &serve, 0, error, sizeof(error)), 0);
+	assert_string_equal(lists.hosts,
+			    "127.0.0.1:1,localhost:1,[::1]:1,a.example.org,b.example.org:444");
+	assert_non_null(strstr(lists.origins, ",https://b.example.org:444"));
 }
 
 static void
@@ -68,6 +81,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_loopback),
 		cmocka_unit_test(test_names_behind_tls),
+		cmocka_unit_test(test_names_behind_a_proxy),
 		cmocka_unit_test(test_names_that_are_none),
 		cmocka_unit_test(test_too_many_long_names),
 	};
