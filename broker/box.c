@@ -263,9 +263,18 @@ act_warm(struct box *x)
 		 x->warm_ms - x->born_ms);
 }
 
+/* A refill now would only slow down this one call. */
+static void
+keep_quiet(struct broker *b)
+{
+	if (b->in_flight == 1)
+		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
+}
+
 static void
 act_grant(struct box *x)
 {
+	keep_quiet(x->b);
 	if (!x->warm_ms)
 		box_ask_baseline(x);
 }
@@ -275,10 +284,7 @@ act_grant(struct box *x)
 static void
 act_run(struct box *x)
 {
-	struct broker *b = x->b;
-
-	if (b->in_flight == 1) /* a refill now would only slow down this one call */
-		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
+	keep_quiet(x->b);
 	box_arm(x, TELL_DEADLINE_MS);
 }
 
