@@ -17,6 +17,23 @@
 
 #define TELL_DEADLINE_MS 50u
 
+/* When the reaper is to end the box for this run: later than the guest's own end of it. One that
+ * waits its turn in the guest begins at the latest when those before it are ended. */
+static uint64_t
+deadline_of(const struct run *r)
+{
+	uint64_t from = clock_boot_ns();
+	const struct run *o;
+
+	if (!r->limits.timeout_ms)
+		return 0;
+	if (r->flags & CALL_TURNS)
+		TAILQ_FOREACH(o, &r->box->runs, box_entry)
+	if (o != r && o->phase == PHASE_ACTIVE && (o->flags & CALL_TURNS) && o->deadline_ns > from)
+		from = o->deadline_ns;
+	return from + ((uint64_t)r->limits.timeout_ms + DEADLINE_SLACK_MS) * 1000000u;
+}
+
 /* Most runs are over in milliseconds: the reaper is only woken for the others. Until then the
  * guest's own clock and its dead-man's switch hold. */
 static void
@@ -26,9 +43,7 @@ run_written(struct run *r)
 	struct box *x = r->box;
 
 	run_set_phase(r, PHASE_ACTIVE);
-	if (r->limits.timeout_ms)
-		r->deadline_ns = clock_boot_ns() +
-				 ((uint64_t)r->limits.timeout_ms + DEADLINE_SLACK_MS) * 1000000u;
+	r->deadline_ns = deadline_of(r);
 	if (b->in_flight == 1) /* a refill now would only slow down this one call */
 		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
 	run_set_timer(r, TELL_DEADLINE_MS);

@@ -68,6 +68,20 @@ final_figures(struct box *x, const struct ipc_watch_figures *m)
 		x->baseline = *m;
 }
 
+/* A run in a sandbox took its copy as it started, unless none had come by then. */
+static void
+first_figures(struct box *x, const struct ipc_watch_figures *m)
+{
+	struct run *r;
+
+	if (x->state >= BOX_RUNNING && x->state != BOX_STAYS && x->baseline.have)
+		return;
+	x->baseline = *m;
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (!r->baseline.have)
+		r->baseline = *m;
+}
+
 static void
 on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
 {
@@ -79,9 +93,8 @@ on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
 		return;
 	if (m->phase == ACCOUNT_FINAL)
 		final_figures(x, m);
-	else if (m->phase == ACCOUNT_BASELINE &&
-		 (x->state < BOX_RUNNING || x->state == BOX_STAYS || !x->baseline.have))
-		x->baseline = *m; /* a run in a sandbox took its own copy as it started */
+	else if (m->phase == ACCOUNT_BASELINE)
+		first_figures(x, m);
 }
 
 static void

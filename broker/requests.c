@@ -20,7 +20,7 @@ static bool
 makes_sense(const struct ipc_call_submit *m)
 {
 	const uint32_t creates = CALL_STAYS | CALL_KEEP | CALL_HOLD;
-	const uint32_t within = CALL_BACKGROUND | CALL_STEP;
+	const uint32_t within = CALL_BACKGROUND | CALL_STEP | CALL_TURNS;
 
 	if (m->box_class >= BOX_CLASSES || (m->flags & ~(CALL_LIVE | creates | within)))
 		return false;
@@ -157,6 +157,7 @@ const struct link_route requests_routes[] = {
 	{.num = IPC_NUM_session_open, .handler = broker_on_session_open, BOUND},
 	{.num = IPC_NUM_session_check, .handler = broker_on_session_check, BOUND},
 	{.num = IPC_NUM_cancel_tag, .handler = broker_on_cancel_tag, BOUND},
+	{.num = IPC_NUM_client_answer, .handler = broker_on_client_answer, BOUND},
 	{.num = IPC_NUM_token_check, .handler = broker_on_token_check},
 };
 const size_t requests_n_routes = ARRAY_LEN(requests_routes);

@@ -47,6 +47,8 @@ enum call_flag {
 	CALL_HOLD =
 		16, /* with STAYS: of box_class, in no listing: one execute call's several steps */
 	CALL_STEP = 32, /* in a sandbox: a step of a tool; its output is not found by the sandbox */
+	CALL_TURNS = 64, /* in a sandbox: it waits in the guest for those before it; so does its time
+			    limit */
 };
 enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 };
 enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };

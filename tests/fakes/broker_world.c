@@ -278,6 +278,16 @@ submit_with(struct client *c, struct ipc_call_submit m)
 }
 
 uint64_t
+submit_spec(struct client *c, enum box_class box_class, const char *spec)
+{
+	return submit_with(c,
+			   (struct ipc_call_submit){.box_class = box_class,
+						    .profile = IPC_STR(""),
+						    .image = IPC_STR(""),
+						    .spec = {(const uint8_t *)spec, strlen(spec)}});
+}
+
+uint64_t
 submit(struct client *c, enum box_class box_class)
 {
 	return submit_with(c, (struct ipc_call_submit){.box_class = box_class,

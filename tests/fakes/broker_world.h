@@ -80,6 +80,8 @@ void world_later(uint64_t ms); /* the clocks jump, a tick happens */
 struct client *world_client(size_t i, enum owner_kind kind, uint64_t owner);
 void world_hang_up(struct client *c);
 uint64_t submit(struct client *c, enum box_class box_class);
+/* with the specification inside it */
+uint64_t submit_spec(struct client *c, enum box_class box_class, const char *spec);
 uint64_t submit_with(struct client *c, struct ipc_call_submit m); /* call is filled in */
 void send_frame(struct client *c, uint64_t call, enum guest_type type, uint32_t stream,
 		const void *p, size_t n);

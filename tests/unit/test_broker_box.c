@@ -146,6 +146,40 @@ test_walk_all_cells(void **state)
 	(void)close(null);
 }
 
+/* Who asked reads the answer before anybody works on the box's end; where others wait, it ends at
+ * once. */
+static void
+test_the_asker_reads_first(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	struct box *first, *second;
+
+	(void)state;
+	fake.guest.exit = false;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	(void)submit(c, BOX_SHELL);
+	world_settle();
+	first = box_in(BOX_RUNNING);
+	assert_non_null(first);
+	(void)submit(c, BOX_SHELL);
+	world_settle();
+	first->run->have_exit = true;
+	run_finish(first->run, RUN_ok, NULL, 0);
+	assert_int_equal(first->state, BOX_ENDING); /* the other call goes on */
+	world_settle();
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
+	second = box_in(BOX_RUNNING);
+	second->run->have_exit = true;
+	run_finish(second->run, RUN_ok, NULL, 0);
+	assert_int_equal(second->state, BOX_SPENT);
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
+	assert_true(w->b.quiet_until_ms >= clock_now_ms());
+	world_settle();
+	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 2);
+	assert_int_equal(w->reaper.last_cause, CAUSE_DONE);
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+}
+
 int
 main(void)
 {
@@ -153,6 +187,8 @@ main(void)
 		cmocka_unit_test(test_every_cell_is_named_and_leads_somewhere),
 		cmocka_unit_test(test_every_live_state_has_its_end),
 		cmocka_unit_test(test_walk_all_cells),
+		cmocka_unit_test_setup_teardown(test_the_asker_reads_first, world_setup,
+						world_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,46 @@ test_second_tier(void **state)
 	assert_non_null(strstr(seen_of(c, fast)->message, "time limit"));
 }
 
+/* An evaluation waits in the guest for the one before it: so does the reaper's clock. */
+static void
+test_deadlines_in_turns(void **state)
+{
+	uint64_t calls[3], first, slack = (uint64_t)DEADLINE_SLACK_MS * 1000000;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		calls[i] = submit_with(
+			c, (struct ipc_call_submit){.sandbox = IPC_STR(id),
+						    .flags = i == 2 ? 0 : CALL_TURNS,
+						    .timeout_ms = i == 0 ? 60000 : 1000,
+						    .spec = {(const uint8_t *)"code", 4}});
+		assert_true(granted(c, calls[i]));
+		world_settle();
+	}
+	first = run_of(c, calls[0])->deadline_ns;
+	assert_int_equal(run_of(c, calls[1])->deadline_ns, first + 1000000000 + slack);
+	assert_true(run_of(c, calls[2])->deadline_ns < first); /* it takes no turn */
+}
+
+/* The reaper is slow to say how a box stood when its first run started. */
+static void
+test_late_baseline(void **state)
+{
+	uint64_t call;
+
+	(void)state;
+	x->baseline.have = 0;
+	call = begin(0);
+	assert_int_equal(run_of(c, call)->baseline.have, 0);
+	box_ask_baseline(x);
+	world_settle();
+	assert_int_equal(run_of(c, call)->baseline.cpu_us, 1000);
+	w->reaper.baseline.cpu_us = 77;
+	box_ask_baseline(x); /* another one is not its own */
+	world_settle();
+	assert_int_equal(run_of(c, call)->baseline.cpu_us, 1000);
+}
+
 static void
 test_first_tier_leaves_the_sandbox(void **state)
 {
@@ -350,6 +390,8 @@ main(void)
 		T(test_cancel_of_what_is_over),
 		T(test_the_earliest_deadline),
 		T(test_second_tier),
+		T(test_deadlines_in_turns),
+		T(test_late_baseline),
 		T(test_first_tier_leaves_the_sandbox),
 		T(test_answers_belong_to_their_questions),
 		T(test_kept),

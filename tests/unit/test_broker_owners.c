@@ -154,10 +154,7 @@ test_no_run_before_the_word_has_left(void **state)
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	c->auto_run = false;
 	backlog = 1;
-	call = submit_with(c, (struct ipc_call_submit){.box_class = BOX_SHELL,
-						       .profile = IPC_STR(""),
-						       .image = IPC_STR(""),
-						       .spec = {(const uint8_t *)"code", 4}});
+	call = submit_spec(c, BOX_SHELL, "code");
 	assert_true(granted(c, call));
 	world_settle();
 	assert_int_equal(fake.spec_len, 0);
@@ -169,10 +166,7 @@ test_no_run_before_the_word_has_left(void **state)
 	/* A frame, which needs the grant, shows that the word was heard. */
 	fake.spec_len = 0;
 	backlog = 1;
-	call = submit_with(c, (struct ipc_call_submit){.box_class = BOX_SHELL,
-						       .profile = IPC_STR(""),
-						       .image = IPC_STR(""),
-						       .spec = {(const uint8_t *)"more", 4}});
+	call = submit_spec(c, BOX_SHELL, "more");
 	assert_true(granted(c, call));
 	world_settle();
 	assert_int_equal(fake.spec_len, 0);

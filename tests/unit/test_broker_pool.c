@@ -52,6 +52,30 @@ test_refill_is_one_at_a_time(void **state)
 	assert_int_equal(fake.live_most, 3);
 }
 
+/* The only shell box is taken: its successor is not made beside the start of a lone call. */
+static void
+test_no_refill_beside_the_start_of_a_lone_call(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint32_t made;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	made = fake.calls[OP_CREATE];
+	fake.guest.exit = false;
+	assert_true(granted(c, submit(c, BOX_SHELL)));
+	world_turn();
+	assert_true(w->b.quiet_until_ms > 0);
+	w->b.quiet_until_ms = UINT64_MAX;
+	world_settle();
+	assert_int_equal(fake.calls[OP_CREATE], made);
+	w->b.quiet_until_ms = 0;
+	world_later(1000);
+	assert_int_equal(fake.calls[OP_CREATE], made + 1);
+}
+
 static void
 test_no_refill_beside_a_call_while_one_is_ready(void **state)
 {
@@ -400,6 +424,7 @@ main(void)
 		T(test_asleep_until_the_first_hint),
 		T(test_node_after_its_first_use),
 		T(test_refill_is_one_at_a_time),
+		T(test_no_refill_beside_the_start_of_a_lone_call),
 		T(test_no_refill_beside_a_call_while_one_is_ready),
 		T(test_emptied_after_five_idle_minutes_and_woken_again),
 		T(test_a_silent_box_is_not_handed_out),

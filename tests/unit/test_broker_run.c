@@ -230,16 +230,6 @@ has_deadline(void *arg)
 	return w->reaper.deadline_ns > 0;
 }
 
-static uint64_t
-submit_spec(struct client *c, enum box_class box_class, const char *spec)
-{
-	return submit_with(c,
-			   (struct ipc_call_submit){.box_class = box_class,
-						    .profile = IPC_STR(""),
-						    .image = IPC_STR(""),
-						    .spec = {(const uint8_t *)spec, strlen(spec)}});
-}
-
 static void
 test_early_specification(void **state)
 {
