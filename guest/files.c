@@ -261,8 +261,10 @@ files_entry(struct run *run, const char *name)
 	f->path[at++] = '/';
 	f->path[at] = '\0';
 	/* One that may not be read, or is gone meanwhile, is listed and no more. */
-	(void)files_push(
-		f, openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | FILES_OPEN_FLAGS), at);
+	(void)files_push(f,
+			 openat(dir, name,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | FILES_OPEN_FLAGS),
+			 at);
 	return 0;
 }
 

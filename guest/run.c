@@ -26,8 +26,6 @@
  * host reads its figures. */
 #define CLEAR_AFTER_MS 2u
 
-static void run_tick(struct guest *g, struct run *run, uint64_t now_ms);
-
 /* ---- the table ---- */
 
 struct run *
@@ -77,8 +75,8 @@ run_open(struct guest *g, uint32_t number)
 		return NULL;
 	*run = (struct run){.number = number, .runner = RUNNER_NONE};
 	buf_init(&run->spec, GUEST_SPEC_MAX);
-	for (uint8_t no = STREAM_STDOUT; no <= STREAM_VALUE; no++)
-		output_init(&run->out[no - STREAM_STDOUT], number, no);
+	for (size_t i = 0; i < GUEST_OUTPUTS; i++)
+		output_init(&run->out[i], number, (uint8_t)(STREAM_STDOUT + i));
 	feed_init(&run->feed, number);
 	return run;
 }
@@ -116,6 +114,53 @@ run_lend_back(struct run *run, struct runner *r)
 
 /* ---- end ---- */
 
+static bool
+run_is_full(const char *path, uint64_t *ret_free)
+{
+	struct statvfs v;
+
+	if (statvfs(path, &v) == -1)
+		return false;
+	*ret_free = (uint64_t)v.f_bavail * v.f_frsize;
+	/* 0 in all means there is no such limit */
+	return (v.f_blocks > 0 && v.f_bavail == 0) || (v.f_files > 0 && v.f_ffree == 0);
+}
+
+static void
+run_send_exit(struct guest *g, struct run *run)
+{
+	struct guest_g_exit *x = &run->result;
+	uint8_t payload[104];
+
+	if (run_is_full(GUEST_WORKSPACE, &x->workspace_free))
+		x->flags |= EXIT_WORKSPACE_FULL;
+	if (run_is_full(GUEST_TMP, &x->tmp_free))
+		x->flags |= EXIT_TMP_FULL;
+	if (run->what.kind != RUN_FILE_WRITE)
+		x->stdout_bytes = run->out[0].total;
+	x->stderr_bytes = run->out[1].total;
+	x->stdout_dropped = output_dropped(&run->out[0]);
+	x->stderr_dropped = output_dropped(&run->out[1]);
+	guest_put_g_exit(x, payload);
+	if (stream_send_kept(&g->stream, GUEST_g_exit, 0, run->number, payload, sizeof(payload)) <
+	    0)
+		return;
+	run->state = STATE_OVER;
+	run->again_ms = clock_now_ms() + CLEAR_AFTER_MS;
+}
+
+/* What is left of the output, then its end. */
+static void
+run_deliver(struct guest *g, struct run *run)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < GUEST_OUTPUTS; i++)
+		all = output_finish(g, &run->out[i]) && all;
+	if (all)
+		run_send_exit(g, run);
+}
+
 void
 run_drain(struct guest *g, struct run *run)
 {
@@ -125,7 +170,7 @@ run_drain(struct guest *g, struct run *run)
 	for (size_t i = 0; i < GUEST_OUTPUTS; i++)
 		(void)output_read(&run->out[i], true);
 	feed_close(&run->feed);
-	run_tick(g, run, clock_now_ms());
+	run_deliver(g, run);
 	if (run_is_eval(run))
 		eval_over(g, run);
 }
@@ -394,41 +439,6 @@ run_on_orphans_gone(struct guest *g)
 	}
 }
 
-static bool
-run_is_full(const char *path, uint64_t *ret_free)
-{
-	struct statvfs v;
-
-	if (statvfs(path, &v) == -1)
-		return false;
-	*ret_free = (uint64_t)v.f_bavail * v.f_frsize;
-	/* 0 in all means there is no such limit */
-	return (v.f_blocks > 0 && v.f_bavail == 0) || (v.f_files > 0 && v.f_ffree == 0);
-}
-
-static void
-run_send_exit(struct guest *g, struct run *run)
-{
-	struct guest_g_exit *x = &run->result;
-	uint8_t payload[104];
-
-	if (run_is_full(GUEST_WORKSPACE, &x->workspace_free))
-		x->flags |= EXIT_WORKSPACE_FULL;
-	if (run_is_full(GUEST_TMP, &x->tmp_free))
-		x->flags |= EXIT_TMP_FULL;
-	if (run->what.kind != RUN_FILE_WRITE)
-		x->stdout_bytes = run->out[0].total;
-	x->stderr_bytes = run->out[1].total;
-	x->stdout_dropped = output_dropped(&run->out[0]);
-	x->stderr_dropped = output_dropped(&run->out[1]);
-	guest_put_g_exit(x, payload);
-	if (stream_send_kept(&g->stream, GUEST_g_exit, 0, run->number, payload, sizeof(payload)) <
-	    0)
-		return;
-	run->state = STATE_OVER;
-	run->again_ms = clock_now_ms() + CLEAR_AFTER_MS;
-}
-
 /* ---- time ---- */
 
 static bool
@@ -471,14 +481,8 @@ run_tick(struct guest *g, struct run *run, uint64_t now_ms)
 		run_kill(g, run);
 	else if (run->state == STATE_OVER && now_ms >= run->again_ms)
 		run_clear(g, run);
-	if (run->state == STATE_DRAINING) {
-		bool all = true;
-
-		for (size_t i = 0; i < GUEST_OUTPUTS; i++)
-			all = output_finish(g, &run->out[i]) && all;
-		if (all)
-			run_send_exit(g, run);
-	}
+	if (run->state == STATE_DRAINING)
+		run_deliver(g, run);
 }
 
 void
