@@ -84,6 +84,28 @@ class Logs(unittest.TestCase):
 
         self.each(body)
 
+    def test_output_that_is_not_what_it_seems(self):
+        fake = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}\n'
+        kinds = [(r"printf 'a\377\000b'", "base64", "Yf8AYg=="), (r"printf '\033[2Ja\342\200\256b\\'", "escaped", "\\u{1B}[2Ja\\u{202E}b\\\\"),
+                 (f"printf '%s' '{fake}'", "utf-8", fake)]
+
+        def body(tree):
+            box = Sandbox(tree)
+            for code, encoding, text in kinds:
+                for r in (tree.run("bash", code), box.run(code)):
+                    self.assertEqual((r["stdout_encoding"], r["stdout"]), (encoding, text))
+                    log = self.log(tree, r["run_id"])
+                    self.assertEqual((log["data_encoding"], log["data"]), (encoding, text))
+                r = box.evaluate("bash", code)
+                self.assertEqual((r["stdout_encoding"], r["stdout"]), (encoding, text))
+            r = box.evaluate("python", "'a\\x1b[2J\\u202e'")
+            self.assertEqual((r["status"], r["value"]), ("ok", "'a\\x1b[2J\\u202e'"))
+            box.run(r"touch $'x\u202e\e[2J'")
+            for entry in box.call("container_list_files", path=".")["entries"]:
+                self.assertFalse(set("\x1b\u202e") & set(entry["path"]), entry)
+
+        self.each(body)
+
     def test_how_it_ended(self):
         def body(tree):
             for arguments, status in (({"code": "sleep 60", "timeout_seconds": 1}, "timed_out"), ({"code": "kill -9 $$"}, "signaled"),
