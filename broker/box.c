@@ -20,7 +20,7 @@
 /* Killing and making a container take both processors for tens of milliseconds: whoever asked reads
  * the answer first. */
 #define YIELD_MS 2u
-#define QUIET_MS 50u /* most calls are over by then */
+#define QUIET_MS 50u       /* most calls are over by then */
 #define LINGER_MS 100u     /* after destroy: the stream may still hold EXIT */
 #define AUTOREMOVE_MS 150u /* after a seen death the engine removes it by itself */
 #define RETRY_FIRST_MS 100u

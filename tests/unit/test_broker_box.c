@@ -163,14 +163,14 @@ test_the_asker_reads_first(void **state)
 	assert_non_null(first);
 	(void)submit(c, BOX_SHELL);
 	world_settle();
-	first->run->have_exit = true;
-	run_finish(first->run, RUN_ok, NULL, 0);
+	TAILQ_FIRST(&first->runs)->have_exit = true;
+	run_finish(TAILQ_FIRST(&first->runs), RUN_ok, NULL, 0);
 	assert_int_equal(first->state, BOX_ENDING); /* the other call goes on */
 	world_settle();
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
 	second = box_in(BOX_RUNNING);
-	second->run->have_exit = true;
-	run_finish(second->run, RUN_ok, NULL, 0);
+	TAILQ_FIRST(&second->runs)->have_exit = true;
+	run_finish(TAILQ_FIRST(&second->runs), RUN_ok, NULL, 0);
 	assert_int_equal(second->state, BOX_SPENT);
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
 	assert_true(w->b.quiet_until_ms >= clock_now_ms());
