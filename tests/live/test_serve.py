@@ -23,7 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
 from sandbox import Sandbox, until  # noqa: E402
 from serve import MODERN, free_port  # noqa: E402
-from tree import BUILD, Tree, engine  # noqa: E402
+from tree import BUILD, Tree, engine, users  # noqa: E402
 
 
 class Served:
@@ -211,6 +211,7 @@ class UnixSocket(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"is not open to this user", done.stderr)
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: memory of undumpable processes")
     def test_a_thousand_idle_connections(self):
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, most), most))
@@ -335,7 +336,13 @@ class InstalledDaemon(unittest.TestCase):
 class Tls(unittest.TestCase):
     @unittest.skipUnless(any(os.access(p, os.X_OK) for p in ("/usr/bin/stunnel4", "/usr/bin/stunnel")),
                          "stunnel4 is not installed")
+    @unittest.skipUnless(os.geteuid() == 0, "needs root: children of undumpable processes")
     def test_stunnel_in_front(self):
+        for user in users():
+            with self.subTest(user=user or "self"):
+                self.in_front(user)
+
+    def in_front(self, user):
         certs = pathlib.Path(tempfile.mkdtemp(prefix="bailey-certs."))
         self.addCleanup(shutil.rmtree, certs)
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
@@ -346,8 +353,10 @@ class Tls(unittest.TestCase):
         made = subprocess.run([str(BUILD / "bin" / "bailey"), "token", "add", "ann", "--tokens",
                                str(certs / "tokens")], check=True, capture_output=True, text=True)
         token = made.stdout.strip().splitlines()[-1].strip()
+        if user:
+            subprocess.run(["chown", "-R", user, str(certs)], check=True)
         port = free_port()
-        server = Served(self, words=("--http", "127.0.0.1:0", "--tokens", str(certs / "tokens"),
+        server = Served(self, user, words=("--http", "127.0.0.1:0", "--tokens", str(certs / "tokens"),
                                      "--tls", str(certs / "cert.pem"), str(certs / "key.pem"),
                                      "--tls-listen", f"127.0.0.1:{port}"))
         self.assertEqual(server.said[1], f"listening on https://127.0.0.1:{port}/mcp")
