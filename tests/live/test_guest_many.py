@@ -150,6 +150,21 @@ class Many(Case):
         self.assertEqual(after[:2], before[:2])
         self.assertLess(after[2], before[2] + 64)
 
+    def test_later_runners_are_as_the_first(self):
+        """Walls, oom score, processors, nothing inherited: of a runner forked ahead, of one forked late."""
+        script = ("for p in 1 $PPID; do for f in mem fd environ maps; do cat /proc/$p/$f >/dev/null 2>&1 && echo $p $f; "
+                  "ls /proc/$p/fd >/dev/null 2>&1 && echo fd; done; done; cat /proc/self/oom_score_adj; "
+                  "ls -l /proc/self/fd | grep -c -v -e ' 0 -> pipe' -e ' 1 -> pipe' -e ' 2 -> pipe' -e /proc -e total; "
+                  "grep -e SigBlk -e Cpus_allowed_list /proc/self/status; ps -o ppid= $PPID; sleep 0.1")
+        box = self.box(affinity=1)
+        runs = [box.start_run(COMMAND, script) for _ in range(3)]
+        for run in runs:
+            box.wait_exit(run=run)
+        runs += [box.run(COMMAND, script) for _ in range(2)]
+        self.assertEqual({run.stdout for run in runs}, {runs[0].stdout})
+        words = runs[0].stdout.split()
+        self.assertEqual((words[:2], words[-3:]), ([b"1000", b"0"], [b"Cpus_allowed_list:", b"0", b"1"]))
+
     def test_only_parts_then_end(self):
         box = self.box()
         box.run_number = 1
