@@ -203,8 +203,6 @@ input_property(const struct arg_row *row)
 		break;
 	case ARG_STRINGS:
 		item = type_only("array");
-		if (row->min > 0)
-			(void)cJSON_AddNumberToObject(item, "minItems", (double)row->min);
 		(void)cJSON_AddItemToObject(item, "items", type_only("string"));
 		(void)cJSON_AddNumberToObject(item, "maxItems", (double)row->max);
 		break;

@@ -9,7 +9,7 @@
 static const char *const known_keywords[] = {
 	"type",      "properties", "required", "additionalProperties",
 	"items",     "enum",       "minimum",  "maximum",
-	"minLength", "maxLength",  "maxItems", "minItems", "description",
+	"minLength", "maxLength",  "maxItems", "description",
 };
 
 static bool
