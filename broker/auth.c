@@ -1,6 +1,6 @@
 /*
- * broker/auth.c - who an http client is: tokens, its sessions, and cancels that
- * come on another of its connections.
+ * broker/auth.c - who an http client is: tokens, its sessions, and cancels and
+ * answers that come on another of its connections.
  *
  * Runs in: bailey-broker.
  * Input: token rows of the supervisor (trusted); tokens, session ids and tags of
@@ -238,4 +238,19 @@ broker_on_cancel_tag(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (tag->len > 0) /* calls without a tag are not to be found by it */
 		cancel_tagged(f->b, f->owner, tag->data, tag->len, false);
+}
+
+/* Which connection asked is not known here; the question's id is known to it alone. */
+void
+broker_on_ask_answer(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_ask_answer *m = &row->u.ask_answer;
+	struct front *f = ctx, *other;
+
+	(void)l;
+	if (m->id.len == 0)
+		return;
+	TAILQ_FOREACH(other, &f->b->fronts, entry)
+	if (other != f && other->owner == f->owner)
+		(void)link_send(other->link, IPC_ROW(ask_answered, .id = m->id, .data = m->data));
 }

@@ -184,6 +184,8 @@ int upcalls_list(struct call *c);
 int upcalls_destroy(struct call *c);
 int upcalls_log_read(struct call *c);
 int upcalls_cancel(const struct call *c);
+/* A response for another connection of the owner, that asked with this id. */
+int upcalls_answer(struct frontend *fe, const char *id, const char *text, size_t len);
 /* Ends a sandbox without waiting for the answer. */
 void upcalls_discard(struct frontend *fe, const char *sandbox);
 int upcalls_run(struct call *c);   /* after the grant: the spec unless it was sent, first stdin */

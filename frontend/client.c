@@ -18,6 +18,10 @@
 
 #include "frontend.h"
 
+/* The broker keeps a number with a session: the revision, and above it what the client can. */
+#define CAN_SHIFT 8u
+#define REV_MASK 0xffu
+
 static void
 send_token(struct frontend *fe)
 {
@@ -39,7 +43,8 @@ send_question(struct frontend *fe)
 	c->no = ++c->last_no;
 	if (c->asks == CLIENT_OPENS)
 		(void)link_send(fe->broker,
-				IPC_ROW(session_open, .call = c->no, .rev = c->opens_rev));
+				IPC_ROW(session_open, .call = c->no,
+					.rev = c->opens_rev | fe->client_can << CAN_SHIFT));
 	else if (c->asks == CLIENT_CHECKS || c->asks == CLIENT_CLOSES)
 		(void)link_send(fe->broker,
 				IPC_ROW(session_check, .call = c->no, .session = IPC_STR(c->asked),
@@ -95,6 +100,7 @@ client_on_admit(void *ctx, const struct admit_ask *ask)
 	size_t n = strlen(ask->token);
 
 	fe->negotiated = REV_NONE;
+	fe->client_can = 0;
 	c->session[0] = '\0';
 	c->closes = ask->close;
 	(void)str_copy(c->asked, sizeof(c->asked), session, strlen(session));
@@ -136,12 +142,13 @@ frontend_on_session_row(void *ctx, struct link *l, const struct ipc_row *row)
 	const struct ipc_session_row *m = &row->u.session_row;
 	struct frontend *fe = ctx;
 	struct client *c = &fe->client;
+	uint32_t rev = m->rev & REV_MASK;
 	bool ok;
 
 	(void)l;
 	if (m->call != c->no)
 		return;
-	ok = m->ok != 0 && m->rev > REV_NONE && m->rev < REV_2026_07_28 &&
+	ok = m->ok != 0 && rev > REV_NONE && rev < REV_2026_07_28 &&
 	     str_copy(c->session, sizeof(c->session), m->session.data, m->session.len) == 0;
 	if (c->asks == CLIENT_OPENS) {
 		c->asks = CLIENT_ASKS_NOTHING;
@@ -153,7 +160,8 @@ frontend_on_session_row(void *ctx, struct link *l, const struct ipc_row *row)
 		c->asks = CLIENT_CLOSES;
 		send_question(fe);
 	} else if (c->asks == CLIENT_CHECKS) {
-		fe->negotiated = ok ? (enum mcp_rev)m->rev : REV_NONE;
+		fe->negotiated = ok ? (enum mcp_rev)rev : REV_NONE;
+		fe->client_can = ok ? m->rev >> CAN_SHIFT : 0;
 		admit(fe, ok ? ADMIT_YES : ADMIT_NO_SESSION);
 	}
 }

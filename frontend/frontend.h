@@ -88,13 +88,21 @@ struct frontend {
 		char id[SANDBOX_ID_LEN + 1];
 		uint32_t timeout_ms;
 	} last_sandbox;
+	uint32_t client_can; /* enum client_can, by initialize */
+	struct ask *asks;
 	uint8_t log_level; /* enum log_word by logging/setLevel; 0: nothing is logged to the client
 			    */
-	struct event *leave_timer;
+	struct event *leave_timer, *memory_timer;
 	bool leaving, finishing;
 	int exit_code;
 	struct log_limit client_log, broker_log;
 };
+
+/* ---- memory.c ---- */
+void memory_init(void); /* before anything is allocated */
+int memory_open(struct frontend *fe);
+void memory_close(struct frontend *fe);
+void memory_used(struct frontend *fe); /* a call ended; a closed one is no error */
 
 /* ---- leave.c ---- */
 extern const struct transport_events frontend_events;

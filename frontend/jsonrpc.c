@@ -305,3 +305,16 @@ rpc_send_notification(struct frontend *fe, const struct reply_to *to, const char
 	(void)cJSON_AddItemToObjectCS(message, "params", params);
 	send_json(fe, message, to, &as);
 }
+
+void
+rpc_send_request(struct frontend *fe, const struct reply_to *to, const char *id, const char *method,
+		 struct cJSON *params)
+{
+	cJSON *message = envelope();
+	struct sent as = {.more = true};
+
+	(void)cJSON_AddStringToObject(message, "id", id);
+	(void)cJSON_AddStringToObject(message, "method", method);
+	(void)cJSON_AddItemToObjectCS(message, "params", params);
+	send_json(fe, message, to, &as);
+}

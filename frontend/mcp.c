@@ -63,6 +63,8 @@ on_initialize(struct frontend *fe, const struct reply_to *to, const cJSON *param
 	fe->negotiated = mcp_rev_find(asked->valuestring);
 	if (fe->negotiated == REV_NONE || fe->negotiated > NEWEST_LEGACY)
 		fe->negotiated = NEWEST_LEGACY;
+	fe->client_can =
+		asks_capabilities(cJSON_GetObjectItemCaseSensitive(params, "capabilities"));
 	result = cJSON_CreateObject();
 	(void)cJSON_AddStringToObject(result, "protocolVersion", mcp_rev_name(fe->negotiated));
 	server = cJSON_AddObjectToObject(result, "serverInfo");
@@ -232,9 +234,10 @@ on_json(struct frontend *fe, const cJSON *json, uint64_t batch)
 	/* a notification is refused only where a transport has a status for it */
 	if (fe->transport->side != NULL && era_of(fe, &to, &message) == 0)
 		return;
-	/* a response: we asked nothing */
 	if (message.kind == RPC_KIND_NOTIFICATION)
 		on_notification(fe, &message);
+	else
+		asks_response(fe, json);
 	rpc_send_nothing(fe, &to);
 }
 

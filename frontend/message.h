@@ -163,6 +163,9 @@ void rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, st
 /* to: the request it belongs to, whose stream carries it; NULL: none. */
 void rpc_send_notification(struct frontend *fe, const struct reply_to *to, const char *method,
 			   struct cJSON *params);
+/* A request to the client, on the stream of the request it belongs to. */
+void rpc_send_request(struct frontend *fe, const struct reply_to *to, const char *id,
+		      const char *method, struct cJSON *params);
 /* No answer (any more): a notification, or a request that was cancelled. */
 void rpc_send_nothing(struct frontend *fe, const struct reply_to *to);
 /* A batch collects its answers and sends them when the last is in. */

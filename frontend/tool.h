@@ -243,6 +243,22 @@ void notify_set_level(struct frontend *fe, const struct reply_to *to, const stru
 /* About a call: a line of text, sent when its request or connection asked for that level. */
 void notify_call(const struct call *c, enum log_word level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
+/* ---- asks.c: requests of ours to a legacy client ---- */
+enum client_can { CAN_SAMPLING = 1, CAN_ELICITATION = 2, CAN_ROOTS = 4 };
+/* result NULL: the client answered with an error, or not in time. arg is free()d afterwards. */
+typedef void (*ask_done)(struct frontend *fe, const struct reply_to *to, const struct cJSON *result,
+			 void *arg);
+uint32_t asks_capabilities(const struct cJSON *capabilities); /* enum client_can bits */
+/* Takes params and arg. -ENOTSUP: the client did not say that it can, or the revision has no such
+ * requests; -ENOBUFS: too many wait. done is not called then. */
+int asks_send(struct frontend *fe, const struct reply_to *to, enum client_can need,
+	      const char *method, struct cJSON *params, ask_done done, void *arg);
+/* A response that came; one to another connection's request goes there. */
+void asks_response(struct frontend *fe, const struct cJSON *json);
+/* The same from another connection; untrusted text. */
+void asks_text(struct frontend *fe, const char *text, size_t len);
+void asks_free_all(struct frontend *fe);
+
 /* ---- resources.c, prompts.c: methods of mcp.c's table ---- */
 typedef void (*method_handler)(struct frontend *fe, const struct reply_to *to,
 			       const struct cJSON *params);

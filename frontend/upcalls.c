@@ -68,6 +68,15 @@ frontend_on_row(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
+frontend_on_ask_answered(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_bin *data = &row->u.ask_answered.data;
+
+	(void)l;
+	asks_text(ctx, (const char *)data->data, data->len);
+}
+
+static void
 on_broker_closed(void *ctx, struct link *l, int reason)
 {
 	struct frontend *fe = ctx;
@@ -95,6 +104,7 @@ static const struct link_route broker_routes[] = {
 	{.num = IPC_NUM_log_end, .handler = frontend_on_row},
 	{.num = IPC_NUM_auth_end, .handler = frontend_on_auth_end},
 	{.num = IPC_NUM_session_row, .handler = frontend_on_session_row},
+	{.num = IPC_NUM_ask_answered, .handler = frontend_on_ask_answered},
 };
 
 /* ---- from the supervisor ---- */
@@ -252,6 +262,16 @@ upcalls_warm(struct frontend *fe)
 	fe->warm_due = true;
 	if (upcalls_ready(fe) && !fe->warmed)
 		fe->warmed = link_send(fe->broker, IPC_ROW(warm_hint)) == 0;
+}
+
+int
+upcalls_answer(struct frontend *fe, const char *id, const char *text, size_t len)
+{
+	struct ipc_bin data = {.data = (const uint8_t *)text, .len = len};
+
+	if (!upcalls_ready(fe))
+		return -ENOTCONN;
+	return link_send(fe->broker, IPC_ROW(ask_answer, .id = IPC_STR(id), .data = data));
 }
 
 int

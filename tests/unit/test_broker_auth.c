@@ -15,7 +15,7 @@ struct browser { /* a frontend of an http connection */
 	struct link *link;
 	struct link_config config;
 	bool closed;
-	struct answer auth, session;
+	struct answer auth, session, relayed;
 	uint32_t ended, cancelled;
 	uint64_t last_call;
 };
@@ -43,6 +43,8 @@ on_row(void *ctx, struct link *l, const struct ipc_row *row)
 		keep(&x->session, row->u.session_row.call, row->u.session_row.ok,
 		     &row->u.session_row.session);
 		x->session.rev = row->u.session_row.rev;
+	} else if (row->num == IPC_NUM_ask_answered) {
+		keep(&x->relayed, row->u.ask_answered.data.len, 1, &row->u.ask_answered.id);
 	} else if (row->num == IPC_NUM_call_ended) {
 		x->ended++;
 		x->cancelled += row->u.call_ended.status == RUN_cancelled;
@@ -52,6 +54,7 @@ on_row(void *ctx, struct link *l, const struct ipc_row *row)
 static const struct link_route routes[] = {
 	{.num = IPC_NUM_auth_end, .handler = on_row},
 	{.num = IPC_NUM_session_row, .handler = on_row},
+	{.num = IPC_NUM_ask_answered, .handler = on_row},
 	{.num = IPC_NUM_call_granted, .handler = on_row},
 	{.num = IPC_NUM_call_ended, .handler = on_row},
 };
@@ -403,6 +406,29 @@ test_a_closed_session_cancels_its_calls(void **state)
 	assert_int_equal(ann->ended, 2);
 }
 
+/* A client's answer reaches its own other connections, nobody else's, and not where it came from.
+ */
+static void
+test_answers_reach_own_connections(void **state)
+{
+	struct browser *x = logged_in(0, "ann's token"), *y = logged_in(1, "ann's other token"),
+		       *bob = logged_in(2, "bob's token"), *stranger = browse(3);
+	struct ipc_bin data = {(const uint8_t *)"{}", 2};
+
+	(void)state;
+	say(x, IPC_ROW(ask_answer, .id = IPC_STR("s:1"), .data = data));
+	assert_int_equal(y->relayed.count, 1);
+	assert_int_equal(y->relayed.call, 2);
+	assert_string_equal(y->relayed.text, "s:1");
+	assert_int_equal(x->relayed.count + bob->relayed.count + stranger->relayed.count, 0);
+	say(x, IPC_ROW(ask_answer, .id = IPC_STR(""), .data = data));
+	assert_int_equal(y->relayed.count, 1);
+	/* before a token there is nobody to relay for */
+	say(stranger, IPC_ROW(ask_answer, .id = IPC_STR("s:1"), .data = data));
+	assert_true(stranger->closed);
+	assert_int_equal(y->relayed.count, 1);
+}
+
 int
 main(void)
 {
@@ -415,6 +441,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_idle_sessions_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_one_idle_longest_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cancel_by_tag, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_answers_reach_own_connections, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_a_closed_session_cancels_its_calls, setup,
 						teardown),
 	};

@@ -88,7 +88,7 @@ auth(uint64_t call, bool ok)
 }
 
 static void
-session(uint64_t call, bool ok, enum mcp_rev rev)
+session(uint64_t call, bool ok, uint32_t rev)
 {
 	fake_broker_tell(
 		IPC_ROW(session_row, .call = call, .ok = ok, .session = IPC_STR(ID), .rev = rev));
@@ -320,6 +320,66 @@ test_client_cancel_by_notification(void **state)
 	close_http();
 }
 
+/* What the client can travels with its session, and is another session's no more. */
+static void
+test_client_capabilities(void **state)
+{
+	struct ipc_row row;
+
+	(void)state;
+	open_http(true);
+	bind_token();
+	assert_int_equal(fe.client_can, 0);
+	say("POST /mcp HTTP/1.1\r\n" HEADERS("good"),
+	    "{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{"
+	    "\"protocolVersion\":\"2025-06-18\",\"capabilities\":{\"elicitation\":{}}}}");
+	expect_row(&row, IPC_NUM_session_open);
+	assert_int_equal(row.u.session_open.rev, REV_2025_06_18 | CAN_ELICITATION << 8);
+	session(row.u.session_open.call, true, row.u.session_open.rev);
+	assert_int_equal(strncmp(got(), "HTTP/1.1 200 ", 13), 0);
+	say("POST /mcp HTTP/1.1\r\n" HEADERS("good") "Mcp-Session-Id: " ID "\r\n", PING);
+	expect_row(&row, IPC_NUM_session_check);
+	assert_int_equal(fe.client_can, 0);
+	session(row.u.session_check.call, true, REV_2025_03_26 | (unsigned)CAN_SAMPLING << 8);
+	assert_int_equal(fe.client_can, CAN_SAMPLING);
+	assert_int_equal(fe.negotiated, REV_2025_03_26);
+	close_http();
+}
+
+/* A response to what another connection asked goes there by the broker; others are dropped. */
+static void
+test_client_relays_answers(void **state)
+{
+	static const struct {
+		const char *id;
+		bool relayed;
+	} cases[] = {
+		{"\"bailey-0123456789abcdef01234567\"", true},
+		{"\"bailey-0\"", false},
+		{"7", false},
+	};
+	struct ipc_row row;
+	char text[128];
+
+	(void)state;
+	open_http(true);
+	bind_token();
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		(void)snprintf(text, sizeof(text), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}",
+			       cases[i].id);
+		say("POST /mcp HTTP/1.1\r\n" HEADERS("good") "Mcp-Session-Id: " ID "\r\n", text);
+		expect_row(&row, IPC_NUM_session_check);
+		session(row.u.session_check.call, true, REV_2025_11_25);
+		if (cases[i].relayed) {
+			expect_row(&row, IPC_NUM_ask_answer);
+			assert_int_equal(row.u.ask_answer.data.len, strlen(text));
+		}
+		no_row();
+		assert_int_equal(strncmp(got(), "HTTP/1.1 202 ", 13), 0);
+	}
+	close_http();
+}
+
 static void
 no_kind(void *arg)
 {
@@ -364,6 +424,8 @@ main(void)
 		cmocka_unit_test(test_client_waits_for_the_broker),
 		cmocka_unit_test(test_client_tag),
 		cmocka_unit_test(test_client_cancel_by_notification),
+		cmocka_unit_test(test_client_capabilities),
+		cmocka_unit_test(test_client_relays_answers),
 		cmocka_unit_test(test_client_unknown_kind_is_fatal),
 		cmocka_unit_test(test_client_stdio),
 	};
