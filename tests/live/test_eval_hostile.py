@@ -101,6 +101,22 @@ class Hostile(unittest.TestCase):
         self.assertEqual(self.box.run("ps ax | grep -c '[s]leep 631'")["stdout"], "0\n")
         self.works(lost=True)
 
+    def begin(self, code, timeout):
+        return self.tree.start("sandbox_eval", {"sandbox_id": self.box.id, "language": "python", "code": code, "timeout_seconds": timeout})
+
+    def test_a_turn_that_comes_later_than_its_time_limit(self):
+        first, second, third = self.begin("import time; time.sleep(3); 'a'", 30), self.begin("'b'", 1), self.begin("kept", 1)
+        self.assertEqual([self.tree.wait(call)["value"] for call in (first, second, third)], ["'a'", "'b'", "1"])
+        self.works(lost=False)
+
+    def test_one_that_is_cancelled_before_its_turn(self):
+        first, second, third = self.begin("import time; time.sleep(1.5); seen = []", 30), self.begin("seen.append(2)", 30), self.begin("seen", 30)
+        time.sleep(0.3)
+        self.tree.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": second}})
+        self.assertEqual(self.tree.wait(first)["status"], "ok")
+        self.assertEqual(self.tree.wait(third)["value"], "[]")
+        self.works(lost=False)
+
     def test_bash_that_ends_without_meaning_to(self):
         for code in ("set -u\necho $nothing", "exit 0", "exec true", "kill -9 $$", "exec 199>&-; exec 10>&-; exit"):
             r = self.box.evaluate("bash", code, timeout_seconds=5)
