@@ -467,6 +467,7 @@ call_free(struct call *c)
 	else
 		free(c->job);
 	free(c);
+	memory_used(fe);
 	frontend_idle(fe);
 }
 
