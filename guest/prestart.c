@@ -58,6 +58,7 @@ prestart_begin(struct guest *g)
 		prestart_on_gone(g);
 		return;
 	}
+	g->spare_at_ms = 0; /* a shell's runner comes back */
 	if (launch_fill_waiting(g->waiting.launch, g->hello.box_class, g->hello.cpus) != 0 ||
 	    runner_order(&g->waiting) < 0)
 		prestart_on_gone(g);

@@ -94,7 +94,8 @@ test_beneath_open(void **state)
 	make_things();
 	for (size_t i = 0; i < ARRAY_LEN(reads); i++) {
 		old_kernel = false;
-		check(reads[i].path, O_RDONLY, reads[i].err);
+		if (has_openat2())
+			check(reads[i].path, O_RDONLY, reads[i].err);
 		old_kernel = true;
 		check(reads[i].path, O_RDONLY, reads[i].err_old);
 	}
@@ -128,7 +129,7 @@ static void
 test_beneath_create(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = has_openat2() ? 0 : 1; i < 2; i++) {
 		old_kernel = i == 1;
 		check_create();
 	}
@@ -143,7 +144,7 @@ test_beneath_long_names(void **state)
 
 	(void)state;
 	memset(path, 'n', 300);
-	for (int i = 0; i < 2; i++) {
+	for (int i = has_openat2() ? 0 : 1; i < 2; i++) {
 		old_kernel = i == 1;
 		check(path, O_RDONLY, ENAMETOOLONG);
 		check(path, O_CREAT, ENAMETOOLONG);
@@ -160,7 +161,7 @@ test_beneath_closes_what_it_opened(void **state)
 
 	(void)state;
 	make_things();
-	for (int i = 0; i < 2; i++) {
+	for (int i = has_openat2() ? 0 : 1; i < 2; i++) {
 		old_kernel = i == 1;
 		for (size_t j = 0; j < ARRAY_LEN(reads); j++) {
 			check(reads[j].path, O_RDONLY, i == 0 ? reads[j].err : reads[j].err_old);
