@@ -20,11 +20,13 @@ static const struct fixed {
 } fixed[] = {
 #define FIXED(name, is_error, content) {#name, is_error, content},
 #define ASK(name, round, state, key, method, capability, params)
+#define REQUEST(name, capability, method, params)
 #define TEXT(uri, type, text)
 #define BLOB(uri, type, data)
 #include "fixtures.def"
 #undef FIXED
 #undef ASK
+#undef REQUEST
 #undef TEXT
 #undef BLOB
 };
@@ -38,11 +40,13 @@ static const struct ask {
 #define FIXED(name, is_error, content)
 #define ASK(name, round, state, key, method, capability, params) \
 	{#name, round, state, key, method, capability, params},
+#define REQUEST(name, capability, method, params)
 #define TEXT(uri, type, text)
 #define BLOB(uri, type, data)
 #include "fixtures.def"
 #undef FIXED
 #undef ASK
+#undef REQUEST
 #undef TEXT
 #undef BLOB
 };
@@ -50,15 +54,15 @@ static const struct ask {
 /* ---- answers ---- */
 
 static void
-send_content(const struct tool_request *rq, cJSON *content, bool is_error)
+send_content(struct frontend *fe, const struct reply_to *to, cJSON *content, bool is_error)
 {
 	cJSON *result = cJSON_CreateObject();
 
 	(void)cJSON_AddItemToObject(result, "content", content);
 	if (is_error)
 		(void)cJSON_AddTrueToObject(result, "isError");
-	result_finish(result, rq->to->rev);
-	rpc_send_result(rq->fe, rq->to, result);
+	result_finish(result, to->rev);
+	rpc_send_result(fe, to, result);
 }
 
 static cJSON *
@@ -78,11 +82,12 @@ tool_fixture(const struct tool_request *rq, enum tool_no tool)
 {
 	for (size_t i = 0; i < ARRAY_LEN(fixed); i++) {
 		if (strcmp(fixed[i].name, tool_rows[tool].name) == 0) {
-			send_content(rq, cJSON_Parse(fixed[i].content), fixed[i].is_error);
+			send_content(rq->fe, rq->to, cJSON_Parse(fixed[i].content),
+				     fixed[i].is_error);
 			return;
 		}
 	}
-	send_content(rq, text_content("no such fixture"), true);
+	send_content(rq->fe, rq->to, text_content("no such fixture"), true);
 }
 
 void
@@ -97,7 +102,7 @@ tool_fixture_progress(const struct tool_request *rq, enum tool_no tool)
 		(void)cJSON_AddNumberToObject(params, "total", 100);
 		rpc_send_notification(rq->fe, rq->to, "notifications/progress", params);
 	}
-	send_content(rq, text_content("three notifications of progress"), false);
+	send_content(rq->fe, rq->to, text_content("three notifications of progress"), false);
 }
 
 /* A modern request says itself whether it wants to be told. */
@@ -114,7 +119,7 @@ tool_fixture_logging(const struct tool_request *rq, enum tool_no tool)
 		(void)cJSON_AddStringToObject(params, "data", "a line of the log");
 		rpc_send_notification(rq->fe, rq->to, "notifications/message", params);
 	}
-	send_content(rq, text_content("three lines of the log"), false);
+	send_content(rq->fe, rq->to, text_content("three lines of the log"), false);
 }
 
 /* ---- multi-round-trip requests ---- */
@@ -136,7 +141,7 @@ tool_fixture_capability(const struct tool_request *rq, enum tool_no tool)
 
 	(void)tool;
 	if (has_capability(rq->params, "sampling")) {
-		send_content(rq, text_content("the capability is there"), false);
+		send_content(rq->fe, rq->to, text_content("the capability is there"), false);
 		return;
 	}
 	data = cJSON_CreateObject();
@@ -236,7 +241,69 @@ void
 tool_fixture_ask(const struct tool_request *rq, enum tool_no tool)
 {
 	if (!asked(rq->fe, rq->to, tool_rows[tool].name, rq->params))
-		send_content(rq, text_content("state-ok: all was answered"), false);
+		send_content(rq->fe, rq->to, text_content("state-ok: all was answered"), false);
+}
+
+/* ---- requests of our own to a legacy client ---- */
+
+static const struct {
+	const char *name;
+	enum client_can capability;
+	const char *method, *params;
+} requests[] = {
+#define FIXED(name, is_error, content)
+#define ASK(name, round, state, key, method, capability, params)
+#define REQUEST(name, capability, method, params) {#name, capability, method, params},
+#define TEXT(uri, type, text)
+#define BLOB(uri, type, data)
+#include "fixtures.def"
+#undef FIXED
+#undef ASK
+#undef REQUEST
+#undef TEXT
+#undef BLOB
+};
+
+static void
+on_answer(struct frontend *fe, const struct reply_to *to, const cJSON *result, void *arg)
+{
+	char *json = result == NULL ? NULL : cJSON_PrintUnformatted(result);
+
+	(void)arg;
+	send_content(fe, to, text_content(json == NULL ? "no answer" : json), json == NULL);
+	cJSON_free(json);
+}
+
+/* The words that the caller gave go where a row has its question. */
+static void
+put_words(cJSON *params, const cJSON *args)
+{
+	cJSON *first = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(params, "messages"), 0);
+	cJSON *content = cJSON_GetObjectItemCaseSensitive(first, "content");
+
+	if (content != NULL)
+		(void)cJSON_ReplaceItemInObjectCaseSensitive(
+			content, "text", cJSON_CreateString(args_text(args, "prompt", "?")));
+	else if (args_text(args, "message", NULL) != NULL)
+		(void)cJSON_ReplaceItemInObjectCaseSensitive(
+			params, "message", cJSON_CreateString(args_text(args, "message", "")));
+}
+
+void
+tool_fixture_request(const struct tool_request *rq, enum tool_no tool)
+{
+	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+		cJSON *params;
+
+		if (strcmp(requests[i].name, tool_rows[tool].name) != 0)
+			continue;
+		params = cJSON_Parse(requests[i].params);
+		put_words(params, rq->args);
+		if (asks_send(rq->fe, rq->to, requests[i].capability, requests[i].method, params,
+			      on_answer, NULL) == 0)
+			return;
+	}
+	send_content(rq->fe, rq->to, text_content("this client cannot be asked"), true);
 }
 
 /* ---- prompts ---- */
@@ -322,11 +389,13 @@ static const struct {
 } contents[] = {
 #define FIXED(name, is_error, content)
 #define ASK(name, round, state, key, method, capability, params)
+#define REQUEST(name, capability, method, params)
 #define TEXT(uri, type, text) {uri, type, "text", text},
 #define BLOB(uri, type, data) {uri, type, "blob", data},
 #include "fixtures.def"
 #undef FIXED
 #undef ASK
+#undef REQUEST
 #undef TEXT
 #undef BLOB
 };

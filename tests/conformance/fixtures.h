@@ -12,6 +12,7 @@ void tool_fixture(const struct tool_request *rq, enum tool_no tool);
 void tool_fixture_logging(const struct tool_request *rq, enum tool_no tool);
 void tool_fixture_progress(const struct tool_request *rq, enum tool_no tool);
 void tool_fixture_capability(const struct tool_request *rq, enum tool_no tool);
+void tool_fixture_request(const struct tool_request *rq, enum tool_no tool);
 void tool_fixture_ask(const struct tool_request *rq, enum tool_no tool);
 
 cJSON *prompt_fixture_simple(const struct prompt_request *rq);
