@@ -188,5 +188,6 @@ tool_eval(const struct tool_request *rq, enum tool_no tool)
 	e->collect = collect_new();
 	output_init_whole(&c->out[STREAM_VALUE - 1], RECORDS_MAX);
 	r = call_hold(c, RECORDS_MAX);
+	c->flags |= CALL_TURNS;
 	tools_start(rq, tool, c, r < 0 ? r : specs_fill(c, tool, rq->args));
 }
