@@ -17,8 +17,8 @@
 
 #define NEWEST_LEGACY REV_2025_11_25
 #define META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
-#define LIST_TTL_MS 3600000 /* lists change with the program only */
-#define SHOWN_MAX 64u
+#define LIST_TTL_MS 3600000         /* lists change with the program only */
+#define BIG_TEXT ((size_t)64 << 10) /* a message whose memory is worth giving back */
 
 static const char instructions[] =
 	"Runs code and shell commands in locked-down containers without network. execute_code "
@@ -294,6 +294,8 @@ mcp_on_message(void *ctx, char *text, size_t len)
 	struct json_lint lint;
 	cJSON *json;
 
+	if (len >= BIG_TEXT)
+		memory_used(fe);
 	if (jsonlint(text, len, &lint) < 0) {
 		on_refused(fe, text, &lint);
 		return;
@@ -318,6 +320,7 @@ mcp_on_oversize(void *ctx)
 	struct frontend *fe = ctx;
 	struct reply_to to = {.rev = era_assumed(fe)};
 
+	memory_used(fe);
 	rpc_send_error(fe, &to, RPC_PARSE, NULL, "Parse error: a message has more than %zu bytes",
 		       MESSAGE_MAX);
 	if (log_allowed(&fe->client_log, LOG_LINES_PER_10S))
