@@ -172,9 +172,12 @@ send_event(struct http *t, const char *text, size_t len)
 static void
 send_last(struct http *t, const char *text, size_t len, const struct sent *as)
 {
-	struct http_reply whole = reply(t, http_reply_status(as));
+	struct http_reply whole;
 	int r;
 
+	/* headers and message disagree: so may whoever stands in between, about what follows */
+	t->closing = t->closing || as->code == RPC_HEADER;
+	whole = reply(t, http_reply_status(as));
 	if (t->streaming) {
 		r = send_event(t, text, len);
 		if (r == 0)

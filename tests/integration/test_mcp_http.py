@@ -89,7 +89,7 @@ class Legacy(unittest.TestCase):
         with HttpRig() as rig:
             session = rig.initialize("2025-06-18")
             for version, status in (("2025-06-18", 200), ("2025-11-25", 200), ("1999-01-01", 400),
-                                    ("", 400), (MODERN, 400)):
+                                    ("", 400), (MODERN, 400)):  # the last one closes
                 answer = rig.post(PING, session=session, version=version)
                 self.assertEqual(answer.status, status, version)
 
@@ -263,17 +263,15 @@ class Modern(unittest.TestCase):
 
     def test_statuses(self):
         bad_meta = {"io.modelcontextprotocol/clientCapabilities": 7}
+        cases = (("no/such", {}, {}, 404, -32601),
+                 ("initialize", {"protocolVersion": "2025-11-25"}, {}, 404, -32601),
+                 ("ping", {}, {}, 404, -32601),
+                 ("tools/call", {"name": "no_such", "arguments": {}}, {}, 200, -32602),
+                 ("tools/list", {"cursor": "x"}, {}, 200, -32602),
+                 ("tools/list", {"_meta": bad_meta}, {}, 400, -32602),
+                 ("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "x"}},
+                  {"version": "x"}, 400, -32022))
         with HttpRig() as rig:
-            cases = (("no/such", {}, {}, 404, -32601),
-                     ("initialize", {"protocolVersion": "2025-11-25"}, {}, 404, -32601),
-                     ("ping", {}, {}, 404, -32601),
-                     ("tools/call", {"name": "no_such", "arguments": {}}, {}, 200, -32602),
-                     ("tools/list", {"cursor": "x"}, {}, 200, -32602),
-                     ("tools/list", {"_meta": bad_meta}, {}, 400, -32602),
-                     ("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "x"}},
-                      {"version": "x"}, 400, -32022),
-                     ("tools/list", {}, {"version": "2025-11-25"}, 400, -32020),
-                     ("tools/list", {}, {"version": None}, 400, -32020))
             for method, params, more, status, code in cases:
                 answer = rig.post_modern(method, params, **more)
                 self.assertEqual((answer.status, answer.error), (status, code), (method, more))
@@ -281,22 +279,32 @@ class Modern(unittest.TestCase):
                               headers=[("Mcp-Method", "tools/list")])
             self.assertEqual((answer.status, answer.error), (400, -32602))
 
+    def mismatch(self, rig, answer):
+        self.assertEqual((answer.status, answer.error), (400, -32020))
+        self.assertTrue(rig.closed())  # others may read differently what follows
+
     def test_headers_repeat_the_message(self):
         name = {"name": "execute_code", "arguments": {"language": "none", "code": ""}}
+        for headers in ([("Mcp-Method", "tools/list")], [("Mcp-Method", "TOOLS/CALL")],
+                        [("Mcp-Name", "other")], [("Mcp-Name", "")],
+                        [("Mcp-Name", "=?base64?!!?=")]):
+            with self.subTest(headers=headers), HttpRig() as rig:
+                self.mismatch(rig, rig.post_modern("tools/call", name, headers=headers))
+        for version in (None, "2025-11-25"):
+            with self.subTest(version=version), HttpRig() as rig:
+                self.mismatch(rig, rig.post_modern("tools/list", version=version))
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": dict(name, _meta=ENVELOPE)}
+        for headers in ([], [("Mcp-Method", "tools/call")], [("Mcp-Name", "execute_code")]):
+            with self.subTest(only=headers), HttpRig() as rig:
+                self.mismatch(rig, rig.post(body, version=MODERN, headers=headers))
+
+    def test_names_as_headers_carry_them(self):
+        name = {"name": "execute_code", "arguments": {"language": "none", "code": ""}}
         with HttpRig() as rig:
-            for headers in ([("Mcp-Method", "tools/list")], [("Mcp-Method", "TOOLS/CALL")],
-                            [("Mcp-Name", "other")], [("Mcp-Name", "")],
-                            [("Mcp-Name", "=?base64?!!?=")]):
-                answer = rig.post_modern("tools/call", name, headers=headers)
-                self.assertEqual((answer.status, answer.error), (400, -32020), headers)
             for headers in ([("mcp-NAME", "  execute_code \t")],
                             [("Mcp-Name", "=?base64?ZXhlY3V0ZV9jb2Rl?=")]):
                 self.assertEqual(rig.post_modern("tools/call", name, headers=headers).status, 200)
-            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                    "params": dict(name, _meta=ENVELOPE)}
-            for headers in ([], [("Mcp-Method", "tools/call")], [("Mcp-Name", "execute_code")]):
-                answer = rig.post(body, version=MODERN, headers=headers)
-                self.assertEqual((answer.status, answer.error), (400, -32020), headers)
 
     def test_get_and_delete(self):
         with HttpRig() as rig:

@@ -45,6 +45,20 @@ test_http_send_json(void **state)
 }
 
 static void
+test_http_send_mismatch_closes(void **state)
+{
+	static const struct sent mismatch = {.code = RPC_HEADER, .rev = REV_2026_07_28};
+	const char *got;
+
+	(void)state;
+	begin("");
+	put("{}", &mismatch);
+	got = fake_read();
+	assert_int_equal(fake_status(got), 400);
+	assert_true(has(got, "Connection: close") && has(got, "<end>"));
+}
+
+static void
 test_http_send_events(void **state)
 {
 	const char *got;
@@ -283,17 +297,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE(test_http_send_json),
-		FAKE(test_http_send_events),
-		FAKE(test_http_send_alone_is_dropped),
-		FAKE(test_http_send_nothing),
-		FAKE(test_http_send_beats),
-		FAKE(test_http_send_session),
-		FAKE(test_http_send_no_session),
-		FAKE(test_http_send_stalled),
-		FAKE(test_http_send_queue_full),
-		FAKE(test_http_send_drains),
-		FAKE(test_http_send_before_the_next),
+		FAKE(test_http_send_json),    FAKE(test_http_send_mismatch_closes),
+		FAKE(test_http_send_events),  FAKE(test_http_send_alone_is_dropped),
+		FAKE(test_http_send_nothing), FAKE(test_http_send_beats),
+		FAKE(test_http_send_session), FAKE(test_http_send_no_session),
+		FAKE(test_http_send_stalled), FAKE(test_http_send_queue_full),
+		FAKE(test_http_send_drains),  FAKE(test_http_send_before_the_next),
 		FAKE(test_http_send_gone),
 	};
 
