@@ -87,7 +87,7 @@ http_tree_open(struct http_tree *t)
 		    tokens[] = "--tokens";
 	char **server = mcp_server_argv();
 	char path[80];
-	int out[2];
+	int out[2] = {-1, -1};
 
 	*t = (struct http_tree){.pid = -1};
 	int r = server == NULL ? -ENOENT : make_tokens(t, path, sizeof(path));
