@@ -119,11 +119,19 @@ files_add_bytes(struct cJSON *object, const char *name, const uint8_t *data, siz
 	struct buf b;
 	int r;
 
-	buf_init(&b, len * 2 + 8);
-	r = text ? buf_append(&b, data, len) : base64_append(&b, data, len);
+	/* as JSON text, not as a string of cJSON's: there may be much of it */
+	buf_init(&b, text ? len * 6 + 3 : (len + 2) / 3 * 4 + 3);
+	if (text) {
+		r = text_append_json(&b, data, len);
+	} else {
+		r = buf_append(&b, "\"", 1);
+		if (r == 0)
+			r = base64_append(&b, data, len);
+		if (r == 0)
+			r = buf_append(&b, "\"", 1);
+	}
 	if (r == 0)
-		r = buf_append(&b, "", 1);
-	(void)cJSON_AddStringToObject(object, name, r == 0 ? (const char *)buf_data(&b) : "");
+		result_add_raw(object, name, &b);
 	buf_done(&b);
 }
 

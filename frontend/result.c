@@ -17,6 +17,7 @@
 #include "frontend.h"
 
 #define STREAM_TEXT_MAX ((size_t)6 << 20) /* what is shown of a stream, in its longest form */
+#define JSON_GROWTH 6u                    /* \u001b for one byte */
 #define VISIBLE_GROWTH 10u                /* \u{10FFFF} for at least one byte */
 
 void
@@ -322,14 +323,35 @@ result_finish(struct cJSON *result, enum mcp_rev rev)
 	(void)cJSON_AddStringToObject(server, "version", BAILEY_VERSION);
 }
 
+void
+result_add_raw(struct cJSON *object, const char *name, struct buf *b)
+{
+	cJSON *item = cJSON_CreateNull();
+
+	if (item == NULL || buf_append(b, "", 1) < 0) {
+		cJSON_Delete(item);
+		buf_done(b);
+		return;
+	}
+	item->type = cJSON_Raw;
+	item->valuestring = (char *)b->data; /* cJSON frees it: both use malloc */
+	*b = (struct buf){.max = b->max};
+	(void)cJSON_AddItemToObject(object, name, item);
+}
+
 static cJSON *
 text_content(cJSON *result, const char *text)
 {
 	cJSON *content = cJSON_AddArrayToObject(result, "content");
 	cJSON *block = cJSON_CreateObject();
+	size_t n = strlen(text);
+	struct buf json;
 
 	(void)cJSON_AddStringToObject(block, "type", "text");
-	(void)cJSON_AddStringToObject(block, "text", text);
+	buf_init(&json, n * JSON_GROWTH + 3);
+	if (text_append_json(&json, (const uint8_t *)text, n) == 0)
+		result_add_raw(block, "text", &json);
+	buf_done(&json);
 	(void)cJSON_AddItemToArray(content, block);
 	return content;
 }
@@ -355,16 +377,23 @@ void
 result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
 	    struct cJSON *blocks, bool is_error)
 {
-	cleanup_free char *text = cJSON_PrintUnformatted(structured);
+	char *text = cJSON_PrintUnformatted(structured);
 	cJSON *result = cJSON_CreateObject(), *content;
+	struct buf raw = {.max = SIZE_MAX};
 
 	cJSON_Delete(structured);
 	content = text_content(result, text == NULL ? "" : text);
 	if (blocks != NULL)
 		add_blocks(content, blocks, to->rev);
 	/* printed once: a file's bytes may be many */
+	if (text != NULL) {
+		raw.data = (uint8_t *)text;
+		raw.len = strlen(text);
+		raw.cap = raw.len + 1;
+	}
 	if (to->rev >= REV_2025_06_18 && text != NULL)
-		(void)cJSON_AddRawToObject(result, "structuredContent", text);
+		result_add_raw(result, "structuredContent", &raw);
+	buf_done(&raw);
 	(void)cJSON_AddBoolToObject(result, "isError", is_error);
 	result_finish(result, to->rev);
 	rpc_send_result(fe, to, result);

@@ -299,13 +299,30 @@ output_property(const struct out_row *row, cJSON *nested)
 	return item;
 }
 
+/* The shape wanted and all it is made of: nested ones stand before their users. */
+static void
+mark_needed(bool needed[SHAPE_COUNT], enum tool_shape wanted)
+{
+	needed[wanted] = true;
+	for (size_t i = ARRAY_LEN(out_rows); i-- > 0;) {
+		const struct out_row *row = &out_rows[i];
+
+		if (needed[row->shape] && row->nested != NEST_NONE && row->nested < NEST_STATUS)
+			needed[row->nested - 1] = true;
+	}
+}
+
 /* Nested shapes stand first in the table, so one pass over it builds them all. */
 struct cJSON *
 schema_shape(enum tool_shape wanted)
 {
-	cJSON *shapes[SHAPE_COUNT], *result;
+	cJSON *shapes[SHAPE_COUNT] = {NULL}, *result;
+	bool needed[SHAPE_COUNT] = {false};
 
+	mark_needed(needed, wanted);
 	for (size_t i = 0; i < SHAPE_COUNT; i++) {
+		if (!needed[i])
+			continue;
 		shapes[i] = type_only("object");
 		(void)cJSON_AddObjectToObject(shapes[i], "properties");
 		(void)cJSON_AddArrayToObject(shapes[i], "required");
@@ -315,6 +332,8 @@ schema_shape(enum tool_shape wanted)
 		const struct out_row *row = &out_rows[i];
 		cJSON *shape = shapes[row->shape], *nested = NULL;
 
+		if (shape == NULL)
+			continue;
 		if (row->nested != NEST_NONE && row->nested < NEST_STATUS)
 			nested = cJSON_Duplicate(shapes[row->nested - 1], true);
 		(void)cJSON_AddItemToObject(cJSON_GetObjectItemCaseSensitive(shape, "properties"),

@@ -132,6 +132,57 @@ text_append_visible(struct buf *b, const uint8_t *s, size_t n)
 	return append_form(b, s, n, false);
 }
 
+/* Bytes at the front that stand in a JSON string as they are: eight at a time while none of them is
+ * a quote, a backslash or a control character. */
+static size_t
+plain_run(const uint8_t *s, size_t n)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+	size_t i = 0;
+
+	while (n - i >= sizeof(uint64_t)) {
+		uint64_t word, quote, slash, low;
+
+		memcpy(&word, s + i, sizeof(word));
+		quote = word ^ ones * '"';
+		slash = word ^ ones * '\\';
+		/* a byte that is zero, or below 0x20, borrows from its top bit */
+		low = (quote - ones) & ~quote;
+		low |= (slash - ones) & ~slash;
+		low |= (word - ones * 0x20) & ~word;
+		if ((low & tops) != 0)
+			break;
+		i += sizeof(word);
+	}
+	while (i < n && s[i] >= 0x20 && s[i] != '"' && s[i] != '\\')
+		i++;
+	return i;
+}
+
+int
+text_append_json(struct buf *b, const uint8_t *s, size_t n)
+{
+	size_t i = 0;
+	int r = buf_append(b, "\"", 1);
+
+	while (i < n && r == 0) {
+		size_t plain = plain_run(s + i, n - i);
+
+		r = buf_append(b, s + i, plain);
+		i += plain;
+		if (r < 0 || i == n)
+			break;
+		if (s[i] == '"' || s[i] == '\\')
+			r = buf_append(b, (const uint8_t[]){'\\', s[i]}, 2);
+		else if (s[i] == '\n')
+			r = buf_append(b, "\\n", 2);
+		else
+			r = buf_printf(b, "\\u%04x", s[i]);
+		i++;
+	}
+	return r < 0 ? r : buf_append(b, "\"", 1);
+}
+
 size_t
 text_floor(const uint8_t *s, size_t n)
 {

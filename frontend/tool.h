@@ -211,6 +211,8 @@ enum run_status result_known(uint32_t status); /* an unknown number is internal 
 void result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
 		 struct cJSON *blocks, bool is_error);
 void result_send_refusal(struct frontend *fe, const struct reply_to *to, const char *why);
+/* Adds what b holds, JSON text, without a copy: b is empty afterwards. */
+void result_add_raw(struct cJSON *object, const char *name, struct buf *b);
 /* Adds resultType and serverInfo where the revision has them. */
 void result_finish(struct cJSON *result, enum mcp_rev rev);
 /* The same for a result a client may keep for ttl_ms; own: as long as it is the same caller. */
