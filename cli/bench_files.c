@@ -20,84 +20,96 @@
 #define READ_PART ((size_t)2 << 20)
 #define LINE_MAX_BYTES ((size_t)8 << 20)
 
+#define IN_FLIGHT 2u /* requests; tar's pipes too hold the next block while one is written */
+
 /* ---- ours ---- */
 
-/* Sends the line, waits for the answer's; the time between. */
+/* The request for a part, whole. data: the bytes to write, NULL reads. */
 static int
-exchange(struct mcp_client *tree, const struct buf *line, size_t least, double *ret_ms)
+make_line(struct mcp_client *tree, struct buf *line, const char *sandbox, const uint8_t *data,
+	  size_t offset, size_t n)
+{
+	int r = buf_printf(line,
+			   "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"method\":\"tools/call\",\"params\":{"
+			   "\"name\":\"container_%s_file\",\"arguments\":{\"sandbox_id\":\"%s\","
+			   "\"path\":\"bench\",\"encoding\":\"base64\",\"offset\":%zu,",
+			   (unsigned long long)++tree->next_id, data != NULL ? "write" : "read",
+			   sandbox, offset);
+
+	if (r < 0)
+		return r;
+	if (data == NULL)
+		return buf_printf(line, "\"length\":%zu}}}\n", n);
+	r = buf_printf(line, "\"content\":\"");
+	if (r == 0)
+		r = base64_append(line, data, n);
+	return r < 0 ? r : buf_printf(line, "\"}}}\n");
+}
+
+/* Sends the lines, IN_FLIGHT of them unanswered; every answer has at least so many bytes. */
+static int
+exchange(struct mcp_client *tree, const struct buf *lines, const size_t *least, size_t n,
+	 double *ret_ms)
 {
 	uint64_t start_us = clock_now_us();
-	size_t len = 0;
-	int r = fd_write_all(tree->to, buf_data(line), buf_len(line));
+	int r = 0;
 
-	if (r == 0)
+	for (size_t sent = 0, answered = 0; r == 0 && answered < n;) {
+		size_t len = 0;
+
+		if (sent < n && sent - answered < IN_FLIGHT) {
+			r = fd_write_all(tree->to, buf_data(&lines[sent]), buf_len(&lines[sent]));
+			sent++;
+			continue;
+		}
 		r = mcp_skip(tree, &len);
-	*ret_ms = (double)(clock_now_us() - start_us) / 1000.0;
-	if (r == 0 && len < least) {
-		cli_error("an answer of %zu bytes, not of %zu and more", len, least);
-		r = -EIO;
+		if (r == 0 && len < least[answered]) {
+			cli_error("an answer of %zu bytes, not of %zu and more", len,
+				  least[answered]);
+			r = -EIO;
+		}
+		answered++;
 	}
+	*ret_ms += (double)(clock_now_us() - start_us) / 1000.0;
 	return r;
 }
 
+/* All of the file in parts. data: to be written, NULL: read. */
 static int
-start_line(struct mcp_client *tree, struct buf *line, const char *tool, const char *sandbox,
-	   size_t offset)
+transfer(struct mcp_client *tree, const char *sandbox, const uint8_t *data, size_t total,
+	 double *ret_ms)
 {
-	buf_clear(line);
-	return buf_printf(line,
-			  "{\"jsonrpc\":\"2.0\",\"id\":%llu,\"method\":\"tools/call\",\"params\":{"
-			  "\"name\":\"%s\",\"arguments\":{\"sandbox_id\":\"%s\",\"path\":\"bench\","
-			  "\"encoding\":\"base64\",\"offset\":%zu,",
-			  (unsigned long long)++tree->next_id, tool, sandbox, offset);
-}
+	size_t part = data != NULL ? WRITE_PART : READ_PART, n = (total + part - 1) / part;
+	struct buf *lines = xcalloc(n, sizeof(*lines));
+	cleanup_free size_t *least = xcalloc(n, sizeof(*least));
+	int r = 0;
 
-static int
-write_part(struct mcp_client *tree, const char *sandbox, const uint8_t *data, size_t offset,
-	   struct buf *line, double *ret_ms)
-{
-	size_t n = TOTAL - offset < WRITE_PART ? TOTAL - offset : WRITE_PART;
-	int r = start_line(tree, line, "container_write_file", sandbox, offset);
+	for (size_t i = 0; i < n; i++)
+		buf_init(&lines[i], LINE_MAX_BYTES);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		size_t at = i * part, len = total - at < part ? total - at : part;
 
+		r = make_line(tree, &lines[i], sandbox, data != NULL ? data + at : NULL, at, len);
+		least[i] = data != NULL ? 1 : len / 3 * 4;
+	}
 	if (r == 0)
-		r = buf_printf(line, "\"content\":\"");
-	if (r == 0)
-		r = base64_append(line, data + offset, n);
-	if (r == 0)
-		r = buf_printf(line, "\"}}}\n");
-	return r < 0 ? r : exchange(tree, line, 1, ret_ms);
-}
-
-static int
-read_part(struct mcp_client *tree, const char *sandbox, size_t offset, struct buf *line,
-	  double *ret_ms)
-{
-	size_t n = TOTAL - offset < READ_PART ? TOTAL - offset : READ_PART;
-	int r = start_line(tree, line, "container_read_file", sandbox, offset);
-
-	if (r == 0)
-		r = buf_printf(line, "\"length\":%zu}}}\n", n);
-	return r < 0 ? r : exchange(tree, line, n / 3 * 4, ret_ms);
+		r = exchange(tree, lines, least, n, ret_ms);
+	for (size_t i = 0; i < n; i++)
+		buf_done(&lines[i]);
+	free(lines);
+	return r;
 }
 
 static int
 ours(struct mcp_client *tree, const uint8_t *data, double ret_ms[2])
 {
-	struct buf line;
 	char id[33] = "";
-	double ms = 0;
 	int r = bench_sandbox(tree, id, NULL);
 
-	buf_init(&line, LINE_MAX_BYTES);
-	for (size_t at = 0; r == 0 && at < TOTAL; at += WRITE_PART) {
-		r = write_part(tree, id, data, at, &line, &ms);
-		ret_ms[0] += ms;
-	}
-	for (size_t at = 0; r == 0 && at < TOTAL; at += READ_PART) {
-		r = read_part(tree, id, at, &line, &ms);
-		ret_ms[1] += ms;
-	}
-	buf_done(&line);
+	if (r == 0)
+		r = transfer(tree, id, data, TOTAL, &ret_ms[0]);
+	if (r == 0)
+		r = transfer(tree, id, NULL, TOTAL, &ret_ms[1]);
 	if (id[0] != '\0')
 		(void)bench_sandbox_end(tree, id); /* else the tree's end does it */
 	return r;

@@ -50,48 +50,96 @@ test_the_header_of_an_archive(void **state)
 	assert_int_equal(h[155], ' ');
 }
 
-static void
-answer(int fd, const char *line)
-{
-	assert_int_equal(write(fd, line, strlen(line)), (ssize_t)strlen(line));
-}
+static struct mcp_client tree;
+static int server;
 
-static void
-test_parts(void **state)
+static int
+setup(void **state)
 {
-	cleanup_free uint8_t *data = xcalloc(TOTAL, 1); /* untouched but for its end */
-	static char sent[1024];
-	struct mcp_client tree = {.pid = -1};
-	struct buf line;
-	double ms = 0;
 	int fds[2];
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-	tree.to = tree.from = fds[0];
+	tree = (struct mcp_client){.pid = -1, .to = fds[0], .from = fds[0]};
 	buf_init(&tree.in, 65536);
-	buf_init(&line, LINE_MAX_BYTES);
-	answer(fds[1], "{\"answer\":1}\n{\"answer\":2}\n");
-	memcpy(data + TOTAL - 6, "abcdef", 6);
-	/* The last part of the whole: 6 bytes. */
-	assert_int_equal(write_part(&tree, "ID", data, TOTAL - 6, &line, &ms), 0);
-	ssize_t n = read(fds[1], sent, sizeof(sent) - 1);
-	assert_true(n > 0);
-	sent[n] = '\0';
-	cJSON *o = cJSON_Parse(sent);
-	const cJSON *a = cJSON_GetObjectItemCaseSensitive(
-		cJSON_GetObjectItemCaseSensitive(o, "params"), "arguments");
-	assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(a, "content")),
-			    "YWJjZGVm");
-	assert_true(cJSON_GetObjectItemCaseSensitive(a, "offset")->valuedouble == TOTAL - 6);
-	cJSON_Delete(o);
-	/* An answer shorter than the bytes it should hold is none. */
-	assert_int_equal(read_part(&tree, "ID", TOTAL - 600, &line, &ms), -EIO);
-	n = read(fds[1], sent, sizeof(sent) - 1);
-	assert_true(n > 0 && strstr(sent, "\"length\":600}") != NULL);
-	buf_done(&line);
+	server = fds[1];
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
 	buf_done(&tree.in);
-	assert_int_equal(close(fds[0]) | close(fds[1]), 0);
+	return close(tree.to) | close(server);
+}
+
+static void
+answer(const char *line)
+{
+	assert_int_equal(write(server, line, strlen(line)), (ssize_t)strlen(line));
+}
+
+static cJSON *
+sent_line(void)
+{
+	static char text[4096];
+	size_t n = 0;
+
+	do {
+		assert_true(n < sizeof(text) - 1);
+		assert_int_equal(read(server, text + n, 1), 1);
+	} while (text[n++] != '\n');
+	text[n] = '\0';
+	return cJSON_Parse(text);
+}
+
+static const cJSON *
+argument(const cJSON *line, const char *name)
+{
+	const cJSON *params = cJSON_GetObjectItemCaseSensitive(line, "params");
+	const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(params, "arguments");
+
+	return cJSON_GetObjectItemCaseSensitive(arguments, name);
+}
+
+static void
+test_a_write(void **state)
+{
+	double ms = 0;
+
+	(void)state;
+	answer("{\"answer\":1}\n");
+	assert_int_equal(transfer(&tree, "ID", (const uint8_t *)"abcdef", 6, &ms), 0);
+	cJSON *o = sent_line();
+	assert_string_equal(cJSON_GetStringValue(argument(o, "content")), "YWJjZGVm");
+	assert_string_equal(cJSON_GetStringValue(argument(o, "sandbox_id")), "ID");
+	assert_true(argument(o, "offset")->valuedouble == 0);
+	cJSON_Delete(o);
+}
+
+static void
+test_reads_in_parts(void **state)
+{
+	double ms = 0;
+	size_t total = READ_PART + 6;
+	cleanup_free char *big = xcalloc(READ_PART * 2, 1);
+
+	(void)state;
+	/* The first answer is as large as the bytes it should hold, the second one is short. */
+	memset(big, 'x', READ_PART / 3 * 4);
+	big[READ_PART / 3 * 4] = '\n';
+	buf_done(&tree.in);
+	buf_init(&tree.in, LINE_MAX_BYTES);
+	assert_int_equal(buf_append(&tree.in, big, strlen(big)), 0);
+	answer("{}\n");
+	assert_int_equal(transfer(&tree, "ID", NULL, total, &ms), -EIO);
+	for (int i = 0; i < 2; i++) {
+		cJSON *o = sent_line();
+		assert_true(argument(o, "offset")->valuedouble == (double)i * (double)READ_PART);
+		assert_true(argument(o, "length")->valuedouble == (i == 0 ? READ_PART : 6));
+		cJSON_Delete(o);
+	}
 }
 
 int
@@ -99,7 +147,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_header_of_an_archive),
-		cmocka_unit_test(test_parts),
+		cmocka_unit_test_setup_teardown(test_a_write, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reads_in_parts, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
