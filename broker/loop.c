@@ -174,6 +174,7 @@ void
 broker_stop(struct broker *b, uint32_t grace_ms)
 {
 	struct front *f;
+	struct run *r;
 
 	if (b->stopping)
 		return;
@@ -181,8 +182,12 @@ broker_stop(struct broker *b, uint32_t grace_ms)
 	b->stopping = true;
 	b->stop_at_ms = clock_now_ms() + grace_ms;
 	admission_fail_all(b, RUN_engine_unavailable, "Bailey is stopping.");
-	while ((f = TAILQ_FIRST(&b->fronts)))
+	while ((f = TAILQ_FIRST(&b->fronts))) {
+		/* While the link is there: a frontend that only saw it close would say "lost". */
+		while ((r = TAILQ_FIRST(&f->runs)))
+			run_cancel(r, CAUSE_OWNER_GONE);
 		front_close(f);
+	}
 	pool_drain(b);
 	if (!b->reaper || idmap_count(b->boxes) == 0)
 		(void)event_base_loopbreak(b->base);
