@@ -102,15 +102,24 @@ run_words_follow(struct run *r)
 		release_early(r);
 }
 
+static struct run *
+first_unheard(const struct front *f)
+{
+	struct run *r;
+
+	TAILQ_FOREACH(r, &f->runs, front_entry)
+	if (r->word_queued)
+		return r;
+	return NULL;
+}
+
+/* From the start each time: writing may end the box, and with it other runs of the front. */
 void
 run_words_out(struct front *f)
 {
-	struct run *r, *next;
+	struct run *r;
 
-	for (r = TAILQ_FIRST(&f->runs); r; r = next) {
-		next = TAILQ_NEXT(r, front_entry); /* writing may end r, and no other run */
-		if (!r->word_queued)
-			continue;
+	while ((r = first_unheard(f))) {
 		r->word_queued = false;
 		run_words_follow(r);
 	}

@@ -176,6 +176,35 @@ test_no_run_before_the_word_has_left(void **state)
 	backlog = 0;
 }
 
+/* Two words wait for one front, and the first specification finds that the engine reads no more:
+ * the box ends, and the other run with it. */
+static void
+test_words_of_runs_that_end_together(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t calls[2];
+	const char *id;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	c->auto_run = false;
+	id = stay(c, 0);
+	backlog = 1;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		calls[i] = submit_within(c, id, 0, "code");
+		assert_true(granted(c, calls[i]));
+	}
+	backlog = 0;
+	fake.send_err = -ENOBUFS;
+	run_words_out(TAILQ_FIRST(&w->b.fronts));
+	fake.send_err = 0;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		assert_true(ended(c, calls[i]));
+		assert_int_equal(seen_of(c, calls[i])->end.status, RUN_lost);
+	}
+	assert_int_equal(idmap_count(w->b.runs), 0);
+}
+
 int
 main(void)
 {
@@ -187,6 +216,7 @@ main(void)
 		T(test_refusals),
 		T(test_a_frontend_names_only_its_own_calls),
 		T(test_no_run_before_the_word_has_left),
+		T(test_words_of_runs_that_end_together),
 #undef T
 	};
 
