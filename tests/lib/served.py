@@ -6,9 +6,13 @@ with the reader of that line.
 
 import os
 import select
+import signal
 import sys
 
 from serve import Serve
+
+# The script ends it by a signal: the server must end with it.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 with Serve(http=sys.argv[1] == "http") as server:
     where = server.url if server.port else server.path
