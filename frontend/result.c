@@ -160,12 +160,12 @@ result_known(uint32_t status)
 }
 
 void
-result_add_visible(struct cJSON *object, const char *name, const char *text, size_t n)
+result_add_visible(struct cJSON *object, const char *name, const char *s, size_t n)
 {
 	struct buf shown;
 
 	buf_init(&shown, n * VISIBLE_GROWTH + 1);
-	(void)text_append_visible(&shown, (const uint8_t *)text, n);
+	(void)text_append_visible(&shown, (const uint8_t *)s, n);
 	(void)buf_append(&shown, "", 1);
 	(void)cJSON_AddStringToObject(object, name, (const char *)buf_data(&shown));
 	buf_done(&shown);
