@@ -7,10 +7,12 @@
  * One request at a time, in the order they come: read a head, look at it, ask
  * the broker about token and session, read the body, hand it over, answer
  * (http_send.c). A refused request's body is read and dropped, so that the next
- * request is found; a stranger's is not. While a request is in work a few bytes
- * of the next may come, no more. Whoever is slow in asking or in reading costs
- * this connection and no other. The end of the input is the client's leaving,
- * also where it merely closed its sending side.
+ * request is found; a stranger's is not: until the broker knew a token of this
+ * connection its first refusal ends it, so that nobody unknown holds one. While
+ * a request is in work a few bytes of the next may come, no more. Whoever is
+ * slow in asking or in reading costs this connection and no other. The end of
+ * the input is the client's leaving, also where it merely closed its sending
+ * side.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -86,7 +88,7 @@ begin_body(struct http *t)
 
 	t->state = HTTP_BODY;
 	http_arm(t, t->times->body_ms);
-	if (t->refusal != NULL && (t->refusal->close || waits)) {
+	if (t->refusal != NULL && (t->refusal->close || waits || !t->known)) {
 		t->closing = true; /* the body stays unread */
 		http_refuse(t, t->refusal);
 	} else if (waits && buf_len(&t->in) == 0) {
@@ -129,7 +131,8 @@ step_head(struct http *t)
 	if (t->state == HTTP_IDLE) {
 		t->state = HTTP_HEAD;
 		t->scanned = 0;
-		http_arm(t, t->times->head_ms);
+		if (t->known) /* the first one's time began with the connection */
+			http_arm(t, t->times->head_ms);
 	}
 	n = http_head_end((const char *)buf_data(&t->in), buf_len(&t->in), &t->scanned);
 	if (n == 0)
@@ -230,6 +233,7 @@ http_admitted(struct transport *base, enum admit_word word)
 		return; /* the wait was given up */
 	if (word != ADMIT_YES)
 		t->refusal = &words[word];
+	t->known = t->known || word == ADMIT_YES || word == ADMIT_NO_SESSION;
 	begin_body(t);
 	if (!t->stepping)
 		step(t);

@@ -149,6 +149,7 @@ struct http {
 	bool streaming; /* the answer's head is out, as an event stream */
 	bool holding;   /* the answer waits for a session's id */
 	bool closing;   /* this request is the last */
+	bool known;     /* the broker knew the token of a request */
 	bool stepping, stopped;
 	int end_reason;
 };

@@ -308,6 +308,7 @@ class Modern(unittest.TestCase):
 
     def test_get_and_delete(self):
         with HttpRig() as rig:
+            rig.post_modern("server/discover")
             for method in ("GET", "DELETE"):
                 rig.send_raw(rig.raw_head(method, version=MODERN))
                 self.assertEqual(rig.answer().status, 405)
@@ -343,7 +344,7 @@ class Strangers(unittest.TestCase):
         for target in (f"/mcp?token={TOKEN}", f"/mcp?access_token={TOKEN}"):
             with self.subTest(target=target), HttpRig() as rig:
                 rig.begin(PING, token=None, target=target)
-                self.refused(rig, 404, closed=False)
+                self.refused(rig, 404)
 
     def test_another_token_later(self):
         with HttpRig() as rig:
@@ -379,21 +380,33 @@ class Strangers(unittest.TestCase):
 
     def test_other_addresses(self):
         with HttpRig() as rig:
+            rig.initialize()
             for method in ("GET", "POST"):
                 for target in ("/", "/sse", "/register", "/.well-known/oauth-protected-resource",
                                "/.well-known/oauth-authorization-server/mcp", "/mcp/", "//mcp"):
                     rig.send_raw(rig.raw_head(method, target, token=None, length=0))
                     self.refused(rig, 404, closed=False)
 
+    def test_strangers_are_not_kept(self):
+        """Whoever has shown no good token cannot hold a connection by asking for nothing here."""
+        for method, target, token, status in (("GET", "/", None, 404), ("POST", "/x", TOKEN, 404),
+                                              ("GET", "/mcp", None, 405),
+                                              ("GET", "/mcp", TOKEN, 405)):
+            with self.subTest(method=method, target=target, token=token), HttpRig() as rig:
+                rig.send_raw(rig.raw_head(method, target, token=token, length=0))
+                self.refused(rig, status)
+                self.assertTrue(rig.broker_silent(0.05))
+
     def test_methods(self):
         for method in ("GET", "PUT", "OPTIONS", "TRACE", "HEAD"):
             with self.subTest(method=method), HttpRig() as rig:
                 rig.send_raw(rig.raw_head(method, drop=["Content-Type"]))
-                answer = self.refused(rig, 405, closed=method != "GET")
+                answer = self.refused(rig, 405)
                 self.assertEqual(answer.headers["allow"], "POST, DELETE")
 
     def test_types(self):
         with HttpRig() as rig:
+            rig.initialize()
             for headers, status in (([("Content-Type", "text/plain")], 415),
                                     ([("Accept", "application/json")], 406),
                                     ([("Accept", "text/html")], 406),

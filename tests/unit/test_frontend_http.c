@@ -94,6 +94,8 @@ test_http_refused_and_on(void **state)
 	const char *got;
 
 	(void)state;
+	fake_post("", "[1]");
+	assert_int_equal(fake_status(fake_read()), 200);
 	/* a body is dropped, the next request is found */
 	fake_say("POST /x HTTP/1.1\r\n" FAKE_HEADERS "Content-Length: 20\r\n\r\nGET / HTTP/1.1");
 	assert_string_equal(fake_read(), "");
@@ -102,7 +104,7 @@ test_http_refused_and_on(void **state)
 	assert_int_equal(fake_status(got), 404);
 	assert_true(has(got, "application/json"));
 	assert_true(has(got, "HTTP/1.1 200 OK"));
-	assert_int_equal(messages_seen, 1);
+	assert_int_equal(messages_seen, 2);
 	fake_say("GET /mcp HTTP/1.1\r\nHost: localhost:1\r\n\r\n");
 	got = fake_read();
 	assert_int_equal(fake_status(got), 405);
@@ -121,6 +123,9 @@ test_http_refused_and_closed(void **state)
 		{"POST /mcp HTTP/1.1\r\nHost: evil\r\nContent-Length: 5\r\n\r\n", 403},
 		{"POST /mcp HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 5\r\n\r\n", 401},
 		{"GET / HTTP/1.1\nHost: localhost:1\n\n", 400},
+		/* nobody has shown a token yet */
+		{"POST /x HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 5\r\n\r\n", 404},
+		{"GET /mcp HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 405},
 		{FAKE_POST "Content-Length: 9000000\r\n\r\n", 413},
 		{FAKE_POST "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 411},
 	};
@@ -316,12 +321,31 @@ static void
 test_http_slow_bytes(void **state)
 {
 	(void)state;
+	fake_post("", "[1]");
+	assert_int_equal(fake_status(fake_read()), 200);
 	times.head_ms = 50;
 	times.linger_ms = 10;
 	for (int i = 0; i < 12; i++) {
 		(void)send(peer, "P", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		fake_wait(10);
 	}
+	assert_int_equal(fake_status(fake_read()), 408);
+	assert_int_equal(end_reason, 0);
+}
+
+/* What comes late does not begin the first head's time anew. */
+static void
+test_http_first_head(void **state)
+{
+	(void)state;
+	transport_free(http);
+	times.head_ms = 60;
+	times.linger_ms = 10;
+	assert_int_equal(http_new(base, ours, &fake_events, NULL, &fake_client, &times, &http), 0);
+	assert_int_equal(transport_start(http), 0);
+	fake_wait(40);
+	fake_say("POST /mcp HT");
+	fake_wait(35);
 	assert_int_equal(fake_status(fake_read()), 408);
 	assert_int_equal(end_reason, 0);
 }
@@ -407,6 +431,7 @@ main(void)
 		FAKE(test_http_modern_has_no_session),
 		FAKE(test_http_times),
 		FAKE(test_http_slow_bytes),
+		FAKE(test_http_first_head),
 		FAKE(test_http_client_leaves),
 		FAKE(test_http_stop_reading),
 		FAKE(test_http_big_body),
