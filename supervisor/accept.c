@@ -7,6 +7,8 @@
  *
  * Limits, and what happens at each:
  *   all connections together   no more is accepted until a frontend is gone
+ *   http, beside a unix socket: the same at three quarters of all, since nobody knows yet who such
+ *	a connection is: those who may use the socket still find room
  *   connections of one user    the new one is closed
  *   new connections per second of one user: the new one is closed; of http,
  *	whose clients are all alike before their token is seen: accepting waits
@@ -139,6 +141,14 @@ admit_user(struct acceptor *a, int fd, struct client *client)
 	return true;
 }
 
+static bool
+has_room(const struct acceptor *a, enum client_kind kind)
+{
+	size_t kept = a->unix_door.readable != NULL ? a->limits.all / 4 : 0;
+
+	return kind != CLIENT_HTTP || fronts_of_kind(a->tree, kind) < a->limits.all - kept;
+}
+
 /* The system is short of something that passes; anything else is the connection's own fault. */
 static bool
 is_shortage(int err)
@@ -154,6 +164,10 @@ accept_one(struct acceptor *a, const struct door *door)
 
 	if (a->tree->n_fronts >= a->limits.all) {
 		pause_all(a, 0); /* until accept_room */
+		return false;
+	}
+	if (!has_room(a, door->kind)) {
+		(void)event_del(door->readable); /* until accept_room */
 		return false;
 	}
 	if (door->kind == CLIENT_HTTP && !take_one(&a->limits, &a->http_source)) {

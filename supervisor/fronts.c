@@ -68,6 +68,18 @@ fronts_of_user(const struct tree *t, uint64_t uid)
 	return n;
 }
 
+size_t
+fronts_of_kind(const struct tree *t, enum client_kind kind)
+{
+	const struct child *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH(c, &t->fronts, entry)
+	if (c->client.kind == kind)
+		n++;
+	return n;
+}
+
 void
 fronts_done(struct tree *t)
 {

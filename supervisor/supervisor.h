@@ -224,6 +224,7 @@ int fronts_start(struct tree *t, const struct client *client);
 /* Frees those whose process is gone; not from inside the machine of one of them. */
 void fronts_bury(struct tree *t);
 size_t fronts_of_user(const struct tree *t, uint64_t uid); /* by unix socket */
+size_t fronts_of_kind(const struct tree *t, enum client_kind kind);
 void fronts_done(struct tree *t);
 
 /* ---- accept.c: connections in, within limits ---- */

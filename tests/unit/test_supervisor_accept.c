@@ -180,6 +180,43 @@ test_at_the_cap_of_all_accepting_waits(void **state)
 	assert_int_equal(n_fronts, 4);
 }
 
+/* Whoever reaches the port, known or not, cannot take the room of the socket's users. */
+static void
+test_http_leaves_room_for_the_socket(void **state)
+{
+	(void)state;
+	accepting(4, 8, 8, 1);
+	int fd[4] = {client(AF_INET), client(AF_INET), client(AF_INET), client(AF_INET)};
+	turn();
+	assert_int_equal(n_fronts, 3);
+	assert_false(closed(fd[3])); /* it waits */
+	(void)client(AF_UNIX);
+	turn();
+	assert_int_equal(n_fronts, 4);
+	assert_int_equal(fronts[3].client.kind, CLIENT_UNIX);
+	front_ends(3);
+	turn();
+	assert_int_equal(n_fronts, 4);
+	front_ends(0);
+	turn();
+	assert_int_equal(n_fronts, 5);
+	assert_int_equal(fronts[4].client.kind, CLIENT_HTTP);
+}
+
+/* Without a socket nobody else needs it. */
+static void
+test_http_alone_has_all(void **state)
+{
+	(void)state;
+	assert_int_equal(close(unix_fd), 0);
+	unix_fd = -1;
+	accepting(4, 8, 8, 1);
+	for (int i = 0; i < 5; i++)
+		(void)client(AF_INET);
+	turn();
+	assert_int_equal(n_fronts, 4);
+}
+
 static void
 test_too_many_of_one_user(void **state)
 {
@@ -289,6 +326,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_who_it_is),
 		T(test_at_the_cap_of_all_accepting_waits),
+		T(test_http_leaves_room_for_the_socket),
+		T(test_http_alone_has_all),
 		T(test_too_many_of_one_user),
 		T(test_one_user_too_fast),
 		T(test_http_too_fast_waits),
