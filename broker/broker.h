@@ -24,7 +24,7 @@ struct run;
 #define OWNER_QUEUE_MAX 64u
 #define QUEUE_MAX 256u
 #define PROFILES_MAX 8u
-#define FRONTS_MAX 1024u
+#define FRONTS_MAX 2048u /* above BAILEY_CONNECTIONS: one whose end was not heard of yet counts */
 #define BOXES_MAX 512u
 #define POOL_CAP 4u /* warm or starting boxes of all pools together */
 #define QUEUE_WAIT_MS 30000u

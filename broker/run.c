@@ -364,7 +364,8 @@ run_start_in(struct run *r, struct box *x, const struct fit *fit)
 		engine_update(b->engine, x->container, r->limits.memory_bytes, r->limits.cpus_milli,
 			      b, r->id, on_updated);
 	}
-	if (!fit->update || !fit->wait)
+	/* What stays is not to stay without its limits. */
+	if (!fit->update || (!fit->wait && !(r->flags & CALL_STAYS)))
 		run_grant(r);
 }
 

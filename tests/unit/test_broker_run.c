@@ -514,6 +514,32 @@ test_processor_narrowed_beside_the_grant(void **state)
 }
 
 static void
+test_processor_narrowed_before_it_stays(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	struct ipc_call_submit m = {.cpus_milli = 500, .flags = CALL_STAYS};
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_SHELL, 1);
+	fake.hold[OP_UPDATE] = true;
+	call = submit_with(c, m);
+	world_settle();
+	assert_false(seen_of(c, call)->granted);
+	fake_release(OP_UPDATE);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(boxes_in(BOX_STAYS), 1);
+	wait_warm(BOX_SHELL, 1);
+	fake_fail(OP_UPDATE, -EINVAL, 400, "no", 1);
+	call = submit_with(c, m);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
+	assert_int_equal(boxes_in(BOX_STAYS), 1);
+}
+
+static void
 test_start_timeout_and_grant_never_used(void **state)
 {
 	struct client *c = world_client(0, OWNER_TREE, 1);
@@ -562,6 +588,7 @@ main(void)
 		T(test_memory_widened_before_the_grant),
 		T(test_an_engine_without_update),
 		T(test_processor_narrowed_beside_the_grant),
+		T(test_processor_narrowed_before_it_stays),
 		T(test_start_timeout_and_grant_never_used),
 #undef T
 	};
