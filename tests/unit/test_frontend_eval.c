@@ -146,8 +146,12 @@ test_eval_ends(void **state)
 		const char *told, *message;
 		bool error, code;
 	} rows[] = {
-		{RUN_nonzero, {.how = EXIT_EXITED, .exit_code = 1}, "nonzero", "keeps its state",
-		 false, true},
+		{RUN_nonzero,
+		 {.how = EXIT_EXITED, .exit_code = 1},
+		 "nonzero",
+		 "keeps its state",
+		 false,
+		 true},
 		{RUN_nonzero,
 		 {.how = EXIT_EXITED, .exit_code = 3, .flags = EXIT_INTERPRETER_GONE},
 		 "nonzero",
@@ -167,7 +171,11 @@ test_eval_ends(void **state)
 		 "interpreter",
 		 true,
 		 false},
-		{RUN_internal, {.how = EXIT_NOT_STARTED, .exit_code = EBUSY}, "busy", "", true,
+		{RUN_internal,
+		 {.how = EXIT_NOT_STARTED, .exit_code = EBUSY},
+		 "busy",
+		 "",
+		 true,
 		 false},
 	};
 
@@ -206,9 +214,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE(test_eval_value_and_output),   FAKE(test_eval_records),
-		FAKE(test_eval_long_value),         FAKE(test_eval_figures_are_read),
-		FAKE(test_eval_ends),               FAKE(test_eval_without_an_end),
+		FAKE(test_eval_value_and_output),
+		FAKE(test_eval_records),
+		FAKE(test_eval_long_value),
+		FAKE(test_eval_figures_are_read),
+		FAKE(test_eval_ends),
+		FAKE(test_eval_without_an_end),
 	};
 
 	return cmocka_run_group_tests_name("frontend_eval", tests, NULL, NULL);

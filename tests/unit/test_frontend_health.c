@@ -36,9 +36,9 @@ test_health_full_report_matches_its_table(void **state)
 
 	(void)state;
 	health_row(c->job, IPC_ROW(health_engine, .status = RUN_ok, .engine = IPC_STR("e"),
-				      .version = IPC_STR(""), .api = IPC_STR(""),
-				      .image = IPC_STR(""), .image_id = IPC_STR(""),
-				      .runtimes = IPC_STR(""), .message = IPC_STR("")));
+				   .version = IPC_STR(""), .api = IPC_STR(""), .image = IPC_STR(""),
+				   .image_id = IPC_STR(""), .runtimes = IPC_STR(""),
+				   .message = IPC_STR("")));
 	health_row(c->job, IPC_ROW(health_pool, .box_class = BOX_NODE));
 	health_row(c->job, IPC_ROW(health_usage, .boxes = 1));
 	health_row(c->job, IPC_ROW(health_layers, .role = IPC_REAPER, .layers = ~0u));

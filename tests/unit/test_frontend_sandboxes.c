@@ -15,8 +15,9 @@ test_sandboxes_create(void **state)
 	cJSON *answer;
 
 	(void)state;
-	call_tool("container_create_sandbox",
-		  "{\"keep\":true,\"ttl_seconds\":100,\"idle_timeout_seconds\":20,\"memory_mb\":64}");
+	call_tool(
+		"container_create_sandbox",
+		"{\"keep\":true,\"ttl_seconds\":100,\"idle_timeout_seconds\":20,\"memory_mb\":64}");
 	call = submitted(&row);
 	assert_int_equal(row.u.call_submit.flags, CALL_STAYS | CALL_KEEP);
 	assert_int_equal(row.u.call_submit.ttl_s, 100);
@@ -157,12 +158,12 @@ test_sandboxes_exec_background(void **state)
 	assert_int_equal(row.u.call_submit.flags, CALL_BACKGROUND);
 	assert_int_equal(row.u.call_submit.timeout_ms, 0);
 	assert_int_equal(row.u.call_submit.spec.len, 0); /* it may have no time limit at all */
-	fake_broker_tell(
-		IPC_ROW(call_granted, .call = call, .start = START_LIVE, .run_id = IPC_STR(RUN_ID)));
+	fake_broker_tell(IPC_ROW(call_granted, .call = call, .start = START_LIVE,
+				 .run_id = IPC_STR(RUN_ID)));
 	assert_true(fake_broker_row(&row));
 	assert_int_equal(row.u.call_frame.type, GUEST_h_run);
-	assert_int_equal(
-		spec_decode(row.u.call_frame.data.data, row.u.call_frame.data.len, &spec), 0);
+	assert_int_equal(spec_decode(row.u.call_frame.data.data, row.u.call_frame.data.len, &spec),
+			 0);
 	assert_int_equal(spec.timeout_ms, 0);
 	spec_done(&spec);
 	ended(call, RUN_running, NULL);

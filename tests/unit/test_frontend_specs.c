@@ -147,8 +147,9 @@ test_specs_sandbox_ids(void **state)
 static void
 test_specs_limits_units(void **state)
 {
-	cJSON *args = cJSON_Parse("{\"timeout_seconds\":1.5,\"cpus\":0.25,\"memory_mb\":64,"
-				  "\"ttl_seconds\":7,\"idle_timeout_seconds\":8,\"profile\":\"p\"}");
+	cJSON *args =
+		cJSON_Parse("{\"timeout_seconds\":1.5,\"cpus\":0.25,\"memory_mb\":64,"
+			    "\"ttl_seconds\":7,\"idle_timeout_seconds\":8,\"profile\":\"p\"}");
 	struct call_limits ask = {.timeout_ms = 0};
 
 	(void)state;
@@ -166,8 +167,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE(test_specs_fill_programs), FAKE(test_specs_fill_live_environment),
-		FAKE(test_specs_file_paths),    cmocka_unit_test(test_specs_sandbox_ids),
+		FAKE(test_specs_fill_programs),
+		FAKE(test_specs_fill_live_environment),
+		FAKE(test_specs_file_paths),
+		cmocka_unit_test(test_specs_sandbox_ids),
 		cmocka_unit_test(test_specs_limits_units),
 	};
 
