@@ -110,7 +110,8 @@ int text_append_escaped(struct buf *b, const uint8_t *s, size_t n);
 /* For words of our own making around foreign ones: hidden code points as \u{HEX}, bytes that are
  * not UTF-8 as U+FFFD, the backslash as it is. */
 int text_append_visible(struct buf *b, const uint8_t *s, size_t n);
-/* Appends s as a JSON string, quotes included. s is valid UTF-8. */
+/* Appends s as a JSON string, quotes included: at most six bytes for one. s is valid UTF-8. What
+ * is hidden stands there as \uXXXX, so that it is seen where the JSON itself is shown as text. */
 int text_append_json(struct buf *b, const uint8_t *s, size_t n);
 /* Largest m <= n such that s[0..m) ends on a code point boundary (n when it is not UTF-8). */
 size_t text_floor(const uint8_t *s, size_t n);

@@ -65,14 +65,24 @@ send_fault(const struct call *c, const char *uri, const struct file_fault *fault
 		       fault->said.len > 0 ? fault->said.data : advice);
 }
 
+/* Text with nothing hidden in it: what is read here is shown as it is, and has no form of its own
+ * for the rest. */
+static bool
+shown_as_text(const uint8_t *data, size_t len)
+{
+	bool hidden = false;
+	size_t shown;
+
+	return files_is_text(data, len, false, &shown) && text_scan(data, len, &hidden) && !hidden;
+}
+
 /* One content, as text where the bytes are text. */
 static void
 send_bytes(const struct call *c, const char *uri, const uint8_t *data, size_t len)
 {
 	cJSON *result = cJSON_CreateObject(), *item = cJSON_CreateObject();
 	const char *type = collect_image_type(data, len);
-	size_t shown;
-	bool text = type == NULL && files_is_text(data, len, false, &shown);
+	bool text = type == NULL && shown_as_text(data, len);
 
 	(void)cJSON_AddItemToArray(cJSON_AddArrayToObject(result, "contents"), item);
 	(void)cJSON_AddStringToObject(item, "uri", uri);

@@ -50,6 +50,9 @@ test_resources_file(void **state)
 		{FILE_URI("a.txt"), "/workspace/a.txt", "hi", 2, "text/plain", "text", "hi"},
 		{FILE_URI("/tmp/a%20b%25"), "/tmp/a b%", "\xff", 1, "application/octet-stream",
 		 "blob", "/w=="},
+		/* an escape sequence would be acted on where it is shown */
+		{FILE_URI("esc"), "/workspace/esc", "a\x1b[2J", 5, "application/octet-stream",
+		 "blob", "YRtbMko="},
 		{FILE_URI("p.gif"), "/workspace/p.gif", "GIF89a", 6, "image/gif", "blob",
 		 "R0lGODlh"},
 	};

@@ -154,7 +154,10 @@ test_text_append_json_forms(void **state)
 	} rows[] = {{"", "\"\""},
 		    {"a\"b\\c", "\"a\\\"b\\\\c\""},
 		    {"\n\t\x1b", "\"\\n\\u0009\\u001b\""},
-		    {"\xc3\xa4\xf0\x9f\xa6\x89\x7f", "\"\xc3\xa4\xf0\x9f\xa6\x89\x7f\""}};
+		    {"\xc3\xa4\xf0\x9f\xa6\x89\x7f", "\"\xc3\xa4\xf0\x9f\xa6\x89\x7f\""},
+		    /* C1, a bidi override, a tag */
+		    {"12345678\xc2\x9b\xe2\x80\xae\xc3\xa4\xf3\xa0\x81\x81z",
+		     "\"12345678\\u009b\\u202e\xc3\xa4\\udb40\\udc41z\""}};
 	struct buf b;
 
 	(void)state;
