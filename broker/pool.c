@@ -22,8 +22,9 @@
 #define CALM_MS 60000u
 #define SILENT_MS 5000u /* no pong: not fit to be handed out */
 #define AGE_MAX_PERMILLE 750u
-#define LIVES 2u /* times the profile's: a sandbox of that lifetime fits into one that has waited \
-		  */
+#define LIVES                                                                               \
+	2u /* times the profile's: a sandbox of that lifetime fits into one that has waited \
+	    */
 #define BACKOFF_FIRST_MS 1000u
 #define BACKOFF_MAX_MS 30000u
 

@@ -47,8 +47,8 @@ enum call_flag {
 	CALL_HOLD =
 		16, /* with STAYS: of box_class, in no listing: one execute call's several steps */
 	CALL_STEP = 32, /* in a sandbox: a step of a tool; its output is not found by the sandbox */
-	CALL_TURNS = 64, /* in a sandbox: it waits in the guest for those before it; so does its time
-			    limit */
+	CALL_TURNS = 64, /* in a sandbox: it waits in the guest for those before it; so does its
+			    time limit */
 };
 enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 };
 enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };
@@ -63,10 +63,10 @@ enum end_cause { /* who ended a box or run */
 		 CAUSE_BAD_FRAME, /* the guest broke the stream rules */
 		 CAUSE_SILENT,    /* no pong */
 		 CAUSE_BROKER_GONE,
-		 CAUSE_UNUSED, /* pool shrinks or the tree stops */
-		 CAUSE_START,  /* create, check or start failed */
-		 CAUSE_DIED,   /* the container ended by itself */
-		 CAUSE_IDLE,   /* a sandbox that stays: nothing was done in it for too long */
+		 CAUSE_UNUSED,    /* pool shrinks or the tree stops */
+		 CAUSE_START,     /* create, check or start failed */
+		 CAUSE_DIED,      /* the container ended by itself */
+		 CAUSE_IDLE,      /* a sandbox that stays: nothing was done in it for too long */
 		 CAUSE_DESTROYED, /* the same: its owner said so */
 };
 
