@@ -18,6 +18,7 @@ struct cJSON;
 
 #define CALLS_MAX 128u                     /* in flight */
 #define CALLS_BYTES_MAX ((size_t)16 << 20) /* code, stdin and files of all of them */
+#define ANSWER_GROWTH 3u                   /* of a file's bytes: base64, twice in one answer */
 #define STDIN_MAX ((size_t)4 << 20)
 #define OUTPUT_HEAD ((size_t)24576)
 #define OUTPUT_TAIL ((size_t)8192)

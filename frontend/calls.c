@@ -490,7 +490,14 @@ call_find_id(struct frontend *fe, const struct rpc_id *id)
 int
 call_hold(struct call *c, size_t bytes)
 {
-	if (bytes > CALLS_BYTES_MAX - c->fe->held_bytes)
+	/* What the client has yet to read still takes its place, or a client that asks for much at
+	 * once would be cut for answers it had no time to read. */
+	size_t unread = transport_queued(c->fe->transport) / ANSWER_GROWTH;
+
+	_Static_assert(CALLS_BYTES_MAX * ANSWER_GROWTH <= SEND_QUEUE_MAX,
+		       "the answers to all that is held fit in the queue");
+	if (unread > CALLS_BYTES_MAX - c->fe->held_bytes ||
+	    bytes > CALLS_BYTES_MAX - c->fe->held_bytes - unread)
 		return -ENOBUFS;
 	c->fe->held_bytes += bytes;
 	c->held_bytes += bytes;

@@ -13,7 +13,7 @@ struct cJSON;
 struct frontend;
 
 #define MESSAGE_MAX ((size_t)8 << 20)     /* one line, without its end */
-#define SEND_QUEUE_MAX ((size_t)16 << 20) /* unsent answers; past it the client is cut */
+#define SEND_QUEUE_MAX ((size_t)48 << 20) /* unsent answers; past it the client is cut */
 #define BATCH_MAX 64u                     /* elements */
 #define RPC_ID_MAX 128u                   /* bytes of a string id or progress token */
 #define RPC_TAG_MAX 160u

@@ -83,6 +83,18 @@ class Files(unittest.TestCase):
 
         self.each(body)
 
+    def test_large_reads_at_once(self):
+        def body(tree, box):
+            box.run("truncate -s 4M big")
+            for _ in range(3):
+                calls = [tree.start("container_read_file", {"sandbox_id": box.id, "path": "big", "length": 2 * MIB}) for _ in range(8)]
+                told = [tree.wait(call) for call in calls]
+                self.assertTrue({r["status"] for r in told} <= {"ok", "busy"}, [r["status"] for r in told])
+                self.assertEqual(told[0]["bytes"], 2 * MIB, told[0]["message"])
+            self.assertEqual(box.run("echo here")["stdout"], "here\n")
+
+        self.each(body)
+
     def test_offset_and_length(self):
         def body(tree, box):
             data = bytes(random.Random(1).randbytes(100000))

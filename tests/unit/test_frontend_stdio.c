@@ -242,7 +242,7 @@ test_stdio_queue_full_cuts_the_client(void **state)
 	int r = 0;
 
 	(void)state;
-	for (int i = 0; i < 20 && r == 0; i++)
+	for (int i = 0; i < 64 && r == 0; i++)
 		r = transport_send(transport, big, n, &whole);
 	assert_int_equal(r, -ENOBUFS);
 	assert_true(transport_queued(transport) <= SEND_QUEUE_MAX);
