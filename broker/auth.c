@@ -107,11 +107,12 @@ broker_on_token_check(void *ctx, struct link *l, const struct ipc_row *row)
 	struct front *f = ctx;
 	const char *principal = principal_of(&f->b->auth, &m->token);
 	bool was_bound = front_bound(f);
-	bool ok = principal && owner_bind(f, principal) == 0;
+	int r = principal ? owner_bind(f, principal) : -EACCES;
+	enum auth_word word = r == 0 ? AUTH_BOUND : r == -EBUSY ? AUTH_CROWDED : AUTH_NO;
 
-	(void)link_send(l, IPC_ROW(auth_end, .call = m->call, .ok = ok,
-				   .principal = IPC_STR(ok ? principal : "")));
-	if (ok)
+	(void)link_send(l, IPC_ROW(auth_end, .call = m->call, .ok = word,
+				   .principal = IPC_STR(word == AUTH_BOUND ? principal : "")));
+	if (word != AUTH_NO)
 		return;
 	if (was_bound)
 		front_drop(f, "a second token");

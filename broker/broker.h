@@ -25,6 +25,7 @@ struct run;
 #define QUEUE_MAX 256u
 #define PROFILES_MAX 8u
 #define FRONTS_MAX 2048u /* above BAILEY_CONNECTIONS: one whose end was not heard of yet counts */
+#define PRINCIPAL_FRONTS_MAX 512u /* of one http principal: the others find room */
 #define BOXES_MAX 512u
 #define POOL_CAP 4u /* warm or starting boxes of all pools together */
 #define QUEUE_WAIT_MS 30000u
@@ -110,7 +111,8 @@ struct owner *owner_get(struct broker *b, enum owner_kind kind, uint64_t number,
 struct owner *owner_ref(struct owner *o);
 void owner_unref(struct broker *b, struct owner *o);
 int front_open(struct broker *b, const struct ipc_peer *peer, int fd); /* takes fd */
-/* The first good token says for whom an http front acts. -EPERM: it acts for another one. */
+/* The first good token says for whom an http front acts. -EPERM: it acts for another one; -EBUSY:
+ * as many act for that one as may. */
 int owner_bind(struct front *f, const char *principal);
 bool front_bound(const struct front *f);
 void front_close(struct front *f);                 /* cancels its runs */

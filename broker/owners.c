@@ -107,14 +107,33 @@ front_open(struct broker *b, const struct ipc_peer *peer, int fd)
 	return 0;
 }
 
+static uint32_t
+fronts_of(const struct broker *b, const struct owner *o)
+{
+	const struct front *f;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(f, &b->fronts, entry)
+	if (f->owner == o)
+		n++;
+	return n;
+}
+
 int
 owner_bind(struct front *f, const char *principal)
 {
+	struct owner *o;
+
 	if (f->owner)
 		return f->owner->kind == OWNER_TOKEN && strcmp(f->owner->principal, principal) == 0
 			       ? 0
 			       : -EPERM;
-	f->owner = owner_get(f->b, OWNER_TOKEN, 0, principal);
+	o = owner_get(f->b, OWNER_TOKEN, 0, principal);
+	if (fronts_of(f->b, o) >= PRINCIPAL_FRONTS_MAX) {
+		owner_unref(f->b, o);
+		return -EBUSY;
+	}
+	f->owner = o;
 	link_set_state(f->link, FRONT_BOUND);
 	return 0;
 }

@@ -127,13 +127,13 @@ frontend_on_auth_end(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (row->u.auth_end.call != c->token_no)
 		return;
-	c->bound = row->u.auth_end.ok != 0;
+	c->bound = row->u.auth_end.ok == AUTH_BOUND;
 	if (!c->bound)
 		forget_token(c);
 	if (c->asks == CLIENT_TOKEN && c->bound)
 		admit_session(fe);
 	else if (c->asks == CLIENT_TOKEN)
-		admit(fe, ADMIT_BAD_TOKEN);
+		admit(fe, row->u.auth_end.ok == AUTH_CROWDED ? ADMIT_CROWDED : ADMIT_BAD_TOKEN);
 }
 
 void

@@ -43,6 +43,10 @@ static const struct http_refusal words[ADMIT_WORDS] = {
 			     "This token is not known here, or not the one this connection began "
 			     "with",
 			     true},
+	[ADMIT_CROWDED] = {503,
+			   "This token's owner has as many connections open as one may have; close "
+			   "some, or try again later",
+			   true},
 	[ADMIT_NO_SESSION] = {404, "No such session (any more); send initialize again", false},
 	[ADMIT_NO_BROKER] = {503, "The server is starting; try again in a second", true},
 };

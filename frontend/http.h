@@ -105,7 +105,14 @@ struct admit_ask {
 	const char *session; /* NULL: none named, or none wanted */
 	bool close;          /* the session is to end */
 };
-enum admit_word { ADMIT_YES, ADMIT_BAD_TOKEN, ADMIT_NO_SESSION, ADMIT_NO_BROKER, ADMIT_WORDS };
+enum admit_word {
+	ADMIT_YES,
+	ADMIT_BAD_TOKEN,
+	ADMIT_CROWDED,
+	ADMIT_NO_SESSION,
+	ADMIT_NO_BROKER,
+	ADMIT_WORDS
+};
 /* Does not take fd, a connected stream socket, but makes it non-blocking. client, times and events
  * must outlive it. */
 int

@@ -30,6 +30,7 @@ enum owner_kind {
 	OWNER_TOKEN = 3, /* of http: nobody until token_check binds the link to a principal */
 };
 enum client_kind { CLIENT_STDIO = 1, CLIENT_UNIX = 2, CLIENT_HTTP = 3 };
+enum auth_word { AUTH_NO, AUTH_BOUND, AUTH_CROWDED }; /* what became of a token */
 enum engine_kind { ENGINE_UNIX = 1, ENGINE_TCP = 2, ENGINE_TLS = 3 };
 enum engine_pem_kind { PEM_CA = 1, PEM_CERT = 2, PEM_KEY = 3 };
 enum settings_flag {

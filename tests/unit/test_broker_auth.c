@@ -106,7 +106,7 @@ say(struct browser *x, const struct ipc_row *row)
 	world_settle();
 }
 
-static bool
+static uint32_t
 check_token(struct browser *x, const char *token)
 {
 	uint32_t before = x->auth.count;
@@ -125,6 +125,29 @@ logged_in(size_t i, const char *token)
 
 	assert_true(check_token(x, token));
 	return x;
+}
+
+static void
+test_connections_of_one_principal(void **state)
+{
+	static struct front others[PRINCIPAL_FRONTS_MAX - 1];
+	struct browser *x;
+
+	(void)state;
+	x = logged_in(0, "ann's token");
+	for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+		others[i] = (struct front){.owner = TAILQ_FIRST(&w->b.fronts)->owner};
+		TAILQ_INSERT_TAIL(&w->b.fronts, &others[i], entry);
+	}
+	x = browse(1);
+	assert_int_equal(check_token(x, "ann's token"), AUTH_CROWDED);
+	assert_string_equal(x->auth.text, "");
+	assert_int_equal(check_token(x, "ann's token"), AUTH_CROWDED);
+	assert_false(x->closed);
+	(void)logged_in(2, "bob's token"); /* there is room for others */
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		TAILQ_REMOVE(&w->b.fronts, &others[i], entry);
+	assert_int_equal(check_token(x, "ann's token"), AUTH_BOUND);
 }
 
 static const char *
@@ -434,6 +457,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_the_first_good_token_binds, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_connections_of_one_principal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_three_wrong_ones_close, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_without_a_token_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rows_replace_all, setup, teardown),

@@ -82,7 +82,7 @@ no_row(void)
 }
 
 static void
-auth(uint64_t call, bool ok)
+auth(uint64_t call, uint32_t ok)
 {
 	fake_broker_tell(IPC_ROW(auth_end, .call = call, .ok = ok, .principal = IPC_STR("p")));
 }
@@ -105,7 +105,7 @@ bind_token(void)
 	assert_int_equal(row.u.token_check.token.len, 4);
 	assert_memory_equal(row.u.token_check.token.data, "good", 4);
 	assert_string_equal(got(), "");
-	auth(row.u.token_check.call, true);
+	auth(row.u.token_check.call, AUTH_BOUND);
 	expect_row(&row, IPC_NUM_session_check);
 	assert_memory_equal(row.u.session_check.session.data, ID, HTTP_SESSION_LEN);
 	assert_int_equal(row.u.session_check.close, 0);
@@ -144,8 +144,17 @@ test_client_bad_token(void **state)
 	open_http(true);
 	say("POST /mcp HTTP/1.1\r\n" HEADERS("bad"), PING);
 	expect_row(&row, IPC_NUM_token_check);
-	auth(row.u.token_check.call, false);
+	auth(row.u.token_check.call, AUTH_NO);
 	assert_int_equal(strncmp(got(), "HTTP/1.1 401 ", 13), 0);
+	assert_string_equal(fe.client.token, "");
+	assert_false(fe.client.bound);
+	close_http();
+	/* a good one of somebody who has enough connections */
+	open_http(true);
+	say("POST /mcp HTTP/1.1\r\n" HEADERS("good"), PING);
+	expect_row(&row, IPC_NUM_token_check);
+	auth(row.u.token_check.call, AUTH_CROWDED);
+	assert_int_equal(strncmp(got(), "HTTP/1.1 503 ", 13), 0);
 	assert_string_equal(fe.client.token, "");
 	assert_false(fe.client.bound);
 	close_http();
@@ -237,7 +246,7 @@ test_client_new_broker(void **state)
 	expect_row(&row, IPC_NUM_session_check);
 	client_link_up(&fe);
 	expect_row(&row, IPC_NUM_token_check);
-	auth(row.u.token_check.call, true);
+	auth(row.u.token_check.call, AUTH_BOUND);
 	expect_row(&row, IPC_NUM_session_check);
 	session(row.u.session_check.call, true, REV_2025_11_25);
 	assert_non_null(strstr(got(), "\"result\":{}"));
@@ -245,7 +254,7 @@ test_client_new_broker(void **state)
 	/* it does not know the token: the next request asks anew */
 	client_link_up(&fe);
 	expect_row(&row, IPC_NUM_token_check);
-	auth(row.u.token_check.call, false);
+	auth(row.u.token_check.call, AUTH_NO);
 	assert_string_equal(fe.client.token, "");
 	say("POST /mcp HTTP/1.1\r\n" HEADERS("good"), PING);
 	expect_row(&row, IPC_NUM_token_check);
@@ -263,7 +272,7 @@ test_client_waits_for_the_broker(void **state)
 	no_row();
 	fake_tell(supervisor_end, IPC_SUPERVISOR, IPC_ROW(configured));
 	expect_row(&row, IPC_NUM_token_check);
-	auth(row.u.token_check.call, true);
+	auth(row.u.token_check.call, AUTH_BOUND);
 	/* no session was named: the message says what is missing */
 	assert_int_equal(strncmp(got(), "HTTP/1.1 400 ", 13), 0);
 	close_http();

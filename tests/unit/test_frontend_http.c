@@ -193,9 +193,8 @@ test_http_admission(void **state)
 		unsigned status;
 		bool close;
 	} cases[] = {
-		{ADMIT_YES, 200, false},
-		{ADMIT_NO_SESSION, 404, false},
-		{ADMIT_BAD_TOKEN, 401, true},
+		{ADMIT_YES, 200, false},      {ADMIT_NO_SESSION, 404, false},
+		{ADMIT_BAD_TOKEN, 401, true}, {ADMIT_CROWDED, 503, true},
 		{ADMIT_NO_BROKER, 503, true},
 	};
 
