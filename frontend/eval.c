@@ -7,7 +7,6 @@
  * Records on the value stream end with a NUL: 'v' and the value's text, 'i' and
  * the path of an image that was saved. Images are read as files afterwards.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,12 +112,10 @@ eval_end(struct call *c, const struct ipc_call_ended *ended)
 	struct ipc_str said;
 	struct buf words;
 
-	if (known && guest.how == EXIT_NOT_STARTED && files_errno(ended) == EBUSY)
-		status = RUN_busy;
 	buf_init(&words, 1024);
 	explain(ended, &words);
 	said = (struct ipc_str){(const char *)buf_data(&words), buf_len(&words)};
-	e->result = result_status(status, status == RUN_busy ? NULL : &said);
+	e->result = result_status(status, &said);
 	buf_done(&words);
 	read_records(c, e, e->result);
 	if (known && guest.how == EXIT_EXITED && status != RUN_timed_out)

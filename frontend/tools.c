@@ -35,11 +35,15 @@ tools_send_status(const struct tool_request *rq, enum tool_no tool, enum run_sta
 				       .retry_ms = status == RUN_busy ? BUSY_RETRY_MS : 0};
 	cJSON *object;
 
+	if (status == RUN_busy) /* no sandbox was asked for: it is this connection that is full */
+		ended.message = IPC_STR("As much is under way on this connection as may be. Try "
+					"again when some of it has ended.");
+
 	if (tool_rows[tool].shape == SHAPE_RUN) {
 		result_send_run(rq->fe, rq->to, NULL, &ended);
 		return;
 	}
-	object = result_status(status, NULL);
+	object = result_status(status, status == RUN_busy ? &ended.message : NULL);
 	result_send(rq->fe, rq->to, object, NULL, run_status_is_error(status));
 }
 

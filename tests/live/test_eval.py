@@ -132,8 +132,10 @@ class Eval(unittest.TestCase):
             self.assertEqual([tree.wait(c)["value"] for c in calls], ["0", "1", "2", "3", "4"])
             self.assertEqual(self.good(box, "python", "seen")["value"], "[0, 1, 2, 3, 4]")
             calls = [tree.start("sandbox_eval", {"sandbox_id": box.id, "language": "python", "code": "import time; time.sleep(0.3)"}) for _ in range(16)]
-            states = [tree.wait(c)["status"] for c in calls]
+            told = [tree.wait(c) for c in calls]
+            states = [r["status"] for r in told]
             self.assertIn("busy", states)
+            self.assertEqual([r["message"] for r in told if "All sandboxes" in r["message"]], [])
             self.assertGreaterEqual(states.count("ok"), 8)
 
         self.each(body)

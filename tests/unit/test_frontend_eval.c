@@ -171,12 +171,7 @@ test_eval_ends(void **state)
 		 "interpreter",
 		 true,
 		 false},
-		{RUN_internal,
-		 {.how = EXIT_NOT_STARTED, .exit_code = EBUSY},
-		 "busy",
-		 "",
-		 true,
-		 false},
+		{RUN_busy, {.how = EXIT_NOT_STARTED, .exit_code = EBUSY}, "busy", "", true, false},
 	};
 
 	(void)state;
