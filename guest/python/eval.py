@@ -17,6 +17,9 @@ import os
 import sys
 import warnings
 
+# This file's own: what the code makes of the real ones must not end what evaluates it.
+__builtins__ = dict(vars(builtins))
+
 CONTROL = 3
 # Where it waits is out of the way of code that closes or counts low descriptors.
 CONTROL_HIGH = (1000, 240, 60)
@@ -156,8 +159,9 @@ class Interpreter:
         code = 0
         try:
             source = message.decode()
-            linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-            linecache.cache.pop(f"<eval {self.count - SOURCES_KEPT}>", None)
+            if isinstance(linecache.cache, dict):
+                linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+                linecache.cache.pop(f"<eval {self.count - SOURCES_KEPT}>", None)
             value = self.run(source, name)
             if value is not None:
                 builtins._ = value

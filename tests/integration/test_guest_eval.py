@@ -78,6 +78,12 @@ class Python(Ends, Case):
         self.bad("kept = 8\nraise ValueError")
         self.assertEqual(self.value("kept"), "8")
 
+    def test_builtins_of_the_code_are_not_the_drivers(self):
+        self.good("import builtins, linecache\nfor name in ('compile', 'eval', 'repr', 'len', 'isinstance', 'print'): setattr(builtins, name, None)\nlinecache.cache = None")
+        self.assertEqual(self.value("40 + 2"), "42")
+        self.assertIn("NameError", self.bad("del builtins.compile, builtins.print\ncompile('1', '', 'exec')"))
+        self.assertEqual(self.value("40 + 2"), "42")
+
     def test_exit(self):
         for code, exit_code, told in (("import sys; sys.exit(3)", 3, ""), ("exit()", 0, ""), ("raise SystemExit('why')", 1, "why\n"),
                                       ("sys.exit(256 + 7)", 7, ""), ("quit(True)", 1, "")):
