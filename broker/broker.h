@@ -25,7 +25,8 @@ struct run;
 #define QUEUE_MAX 256u
 #define PROFILES_MAX 8u
 #define FRONTS_MAX 2048u /* above BAILEY_CONNECTIONS: one whose end was not heard of yet counts */
-#define PRINCIPAL_FRONTS_MAX 512u /* of one http principal: the others find room */
+#define FRONTS_UNREAD_MAX ((size_t)512 << 20) /* of our 2 GiB */
+#define PRINCIPAL_FRONTS_MAX 512u             /* of one http principal: the others find room */
 #define BOXES_MAX 512u
 #define POOL_CAP 4u /* warm or starting boxes of all pools together */
 #define QUEUE_WAIT_MS 30000u
@@ -115,7 +116,10 @@ int front_open(struct broker *b, const struct ipc_peer *peer, int fd); /* takes 
  * as many act for that one as may. */
 int owner_bind(struct front *f, const char *principal);
 bool front_bound(const struct front *f);
-void front_close(struct front *f);                 /* cancels its runs */
+/* What all frontends together have not read yet. One that works reads at once. */
+size_t fronts_unread(const struct broker *b);
+void fronts_tick(struct broker *b); /* past FRONTS_UNREAD_MAX those with the most are dropped */
+void front_close(struct front *f);  /* cancels its runs */
 void front_drop(struct front *f, const char *why); /* it broke the rules */
 /* Answers a call that becomes no run. */
 void front_refuse(struct front *f, uint64_t call, enum run_status status, const char *message,

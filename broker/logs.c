@@ -10,6 +10,7 @@
 #include "broker.h"
 
 #define READ_MAX (UINT32_C(1) << 20)
+#define BUSY_RETRY_MS 1000u
 
 /* Foreign, unknown and malformed ids get the same answer; its words are the frontend's. */
 static void
@@ -53,6 +54,11 @@ broker_on_log_read(void *ctx, struct link *l, const struct ipc_row *row)
 	if (m->limit > READ_MAX || m->from_end > 1 ||
 	    (m->stream != STREAM_STDOUT && m->stream != STREAM_STDERR)) {
 		front_drop(f, "log_read out of range");
+		return;
+	}
+	/* A short row asks for much: those who do not read must not use up all memory. */
+	if (fronts_unread(f->b) > FRONTS_UNREAD_MAX / 2) {
+		front_refuse(f, m->call, RUN_busy, run_status_advice(RUN_busy), BUSY_RETRY_MS);
 		return;
 	}
 	if (m->id.len == 32 && str_copy(id, sizeof(id), m->id.data, m->id.len) == 0)

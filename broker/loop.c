@@ -106,6 +106,7 @@ broker_tick(struct broker *b)
 	sandbox_tick(b, now);
 	store_tick(b->store, now);
 	auth_tick(b, now);
+	fronts_tick(b);
 	pool_tick(b, now);
 	on_soon(-1, 0, b);
 }

@@ -151,6 +151,41 @@ front_drop(struct front *f, const char *why)
 	front_close(f);
 }
 
+static size_t
+unread(const struct front *f)
+{
+	return f->link ? link_queued(f->link) : 0;
+}
+
+size_t
+fronts_unread(const struct broker *b)
+{
+	const struct front *f;
+	size_t sum = 0;
+
+	TAILQ_FOREACH(f, &b->fronts, entry)
+	sum += unread(f);
+	return sum;
+}
+
+static struct front *
+slowest(const struct broker *b)
+{
+	struct front *f, *most = TAILQ_FIRST(&b->fronts);
+
+	TAILQ_FOREACH(f, &b->fronts, entry)
+	if (unread(f) > unread(most))
+		most = f;
+	return most;
+}
+
+void
+fronts_tick(struct broker *b)
+{
+	while (fronts_unread(b) > FRONTS_UNREAD_MAX)
+		front_drop(slowest(b), "it does not read, and others neither");
+}
+
 void
 front_refuse(struct front *f, uint64_t call, enum run_status status, const char *message,
 	     uint32_t retry_ms)

@@ -9,6 +9,16 @@
 #define RUN "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define BOX "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 
+/* What frontends have not read yet. */
+static size_t backlog;
+size_t __wrap_link_queued(const struct link *l);
+size_t
+__wrap_link_queued(const struct link *l)
+{
+	(void)l;
+	return backlog;
+}
+
 struct reader {
 	struct link *link;
 	struct link_config config;
@@ -18,6 +28,7 @@ struct reader {
 	uint64_t first, next; /* of the bytes; next: where the last ones ended */
 	uint32_t pieces, gaps, ends;
 	struct ipc_log_end end;
+	uint32_t refused; /* a status; 0: none */
 	char run_id[33], sandbox[33], message[513];
 };
 static struct reader rd;
@@ -37,6 +48,11 @@ on_row(void *ctx, struct link *l, const struct ipc_row *row)
 
 	(void)ctx;
 	(void)l;
+	if (row->num == IPC_NUM_call_ended) {
+		rd.refused = row->u.call_ended.status;
+		assert_int_equal(row->u.call_ended.call, 5);
+		return;
+	}
 	if (row->num == IPC_NUM_log_end) {
 		rd.end = row->u.log_end;
 		rd.ends++;
@@ -76,6 +92,7 @@ connect_as(uint64_t uid)
 	static const struct link_route routes[] = {
 		{.num = IPC_NUM_log_data, .handler = on_row},
 		{.num = IPC_NUM_log_end, .handler = on_row},
+		{.num = IPC_NUM_call_ended, .handler = on_row},
 	};
 	struct ipc_peer peer = {
 		.role = IPC_FRONTEND, .peer_id = 100 + uid, .owner_kind = OWNER_UID, .owner = uid};
@@ -99,7 +116,7 @@ static bool
 answered(void *arg)
 {
 	(void)arg;
-	return rd.ends > 0 || rd.closed;
+	return rd.ends > 0 || rd.refused != 0 || rd.closed;
 }
 
 static void
@@ -110,7 +127,7 @@ ask(struct ipc_log_read m)
 	row.u.log_read.call = 5;
 	rd.len = 0;
 	rd.first = rd.next = 0;
-	rd.pieces = rd.gaps = rd.ends = 0;
+	rd.pieces = rd.gaps = rd.ends = rd.refused = 0;
 	assert_int_equal(link_send(rd.link, &row), 0);
 	assert_true(world_until(answered, NULL));
 }
@@ -253,6 +270,20 @@ test_not_found_is_one_answer(void **state)
 }
 
 static void
+test_too_much_is_unread(void **state)
+{
+	(void)state;
+	backlog = FRONTS_UNREAD_MAX / 2 + 1;
+	ask((struct ipc_log_read){.id = IPC_STR(RUN), .stream = STREAM_STDOUT, .limit = 100});
+	backlog = 0;
+	assert_int_equal(rd.refused, RUN_busy);
+	assert_int_equal(rd.pieces + rd.ends, 0);
+	assert_false(rd.closed);
+	ask((struct ipc_log_read){.id = IPC_STR(RUN), .stream = STREAM_STDOUT, .limit = 100});
+	assert_int_equal(rd.len, 100);
+}
+
+static void
 test_out_of_range_costs_the_link(void **state)
 {
 	static const struct ipc_log_read bad[] = {
@@ -326,6 +357,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_how_it_ended, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_parts_of_much, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_found_is_one_answer, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_too_much_is_unread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_out_of_range_costs_the_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_whole_run, setup, teardown),
 	};

@@ -205,6 +205,26 @@ test_words_of_runs_that_end_together(void **state)
 	assert_int_equal(idmap_count(w->b.runs), 0);
 }
 
+/* Many that do not read would use up the memory of all: those with the most go, until it is enough.
+ */
+static void
+test_frontends_that_do_not_read(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+
+	(void)state;
+	backlog = FRONTS_UNREAD_MAX / 2;
+	assert_int_equal(fronts_unread(&w->b), FRONTS_UNREAD_MAX);
+	fronts_tick(&w->b);
+	assert_int_equal(w->b.n_fronts, 2);
+	backlog++;
+	fronts_tick(&w->b);
+	backlog = 0;
+	world_settle();
+	assert_int_equal(w->b.n_fronts, 1);
+	assert_true(a->closed != b->closed);
+}
+
 int
 main(void)
 {
@@ -217,6 +237,7 @@ main(void)
 		T(test_a_frontend_names_only_its_own_calls),
 		T(test_no_run_before_the_word_has_left),
 		T(test_words_of_runs_that_end_together),
+		T(test_frontends_that_do_not_read),
 #undef T
 	};
 
