@@ -144,9 +144,10 @@ str_copy(char *dst, size_t cap, const char *src, size_t n)
 {
 	if (n >= cap)
 		return -ENAMETOOLONG;
-	if (memchr(src, '\0', n) != NULL)
+	if (n > 0 && memchr(src, '\0', n) != NULL)
 		return -EINVAL;
-	memcpy(dst, src, n);
+	if (n > 0) /* an empty view may have no place */
+		memcpy(dst, src, n);
 	dst[n] = '\0';
 	return 0;
 }

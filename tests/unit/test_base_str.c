@@ -159,6 +159,8 @@ test_str_copy(void **state)
 	assert_string_equal(out, "zzz");
 	assert_int_equal(str_copy(out, sizeof(out), "a\0b", 3), -EINVAL);
 	assert_string_equal(out, "zzz");
+	assert_int_equal(str_copy(out, sizeof(out), NULL, 0), 0); /* an empty view */
+	assert_string_equal(out, "");
 	assert_int_equal(str_copy(out, sizeof(out), "abcd", 3), 0);
 	assert_string_equal(out, "abc");
 	assert_int_equal(str_copy(out, sizeof(out), "", 0), 0);
