@@ -37,6 +37,7 @@ guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
 	g->hello = *hello;
 	for (size_t i = 0; i < sizeof(g->stream.secret); i++)
 		g->stream.secret[i] = hello->secret[i];
+	secret_wipe(g->hello.secret, sizeof(g->hello.secret)); /* runners wipe the other one */
 	g->stream.session = SESSION_OPEN;
 	g->lifetime_end_ms = clock_now_ms() + (uint64_t)hello->lifetime_s * 1000;
 	if (g->spare.pid > 0)
