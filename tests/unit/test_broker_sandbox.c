@@ -216,7 +216,7 @@ test_lifetime_ends_what_is_in_use(void **state)
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	call = submit_with(c, (struct ipc_call_submit){.flags = CALL_STAYS, .ttl_s = 5});
 	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->grant.ttl_ms, 5000);
+	assert_true(seen_of(c, call)->grant.ttl_ms <= 5000 && seen_of(c, call)->grant.ttl_ms > 0);
 	fake.guest.exit = false;
 	call = begin(c, seen_of(c, call)->sandbox);
 	world_later(5100);
