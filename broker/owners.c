@@ -168,22 +168,19 @@ fronts_unread(const struct broker *b)
 	return sum;
 }
 
-static struct front *
-slowest(const struct broker *b)
-{
-	struct front *f, *most = TAILQ_FIRST(&b->fronts);
-
-	TAILQ_FOREACH(f, &b->fronts, entry)
-	if (unread(f) > unread(most))
-		most = f;
-	return most;
-}
-
 void
 fronts_tick(struct broker *b)
 {
-	while (fronts_unread(b) > FRONTS_UNREAD_MAX)
-		front_drop(slowest(b), "it does not read, and others neither");
+	size_t sum = fronts_unread(b), mean = b->n_fronts ? sum / b->n_fronts : 0;
+	struct front *f, *next;
+
+	for (f = TAILQ_FIRST(&b->fronts); f && sum > FRONTS_UNREAD_MAX; f = next) {
+		next = TAILQ_NEXT(f, entry);
+		if (unread(f) < mean)
+			continue;
+		sum -= unread(f);
+		front_drop(f, "it does not read, and others neither");
+	}
 }
 
 void

@@ -158,13 +158,15 @@ asks_text(struct frontend *fe, const char *text, size_t len)
 {
 	cleanup_free char *copy = xstrndup(text, len);
 	struct json_lint lint;
+	const char *id;
 	cJSON *json;
 
 	if (fe->asks == NULL || strlen(copy) != len || jsonlint(copy, len, &lint) < 0)
 		return;
 	json = rpc_parse(copy, len);
-	if (id_of(json) != NULL)
-		(void)answered(fe, json, id_of(json));
+	id = id_of(json);
+	if (id != NULL)
+		(void)answered(fe, json, id);
 	cJSON_Delete(json);
 }
 

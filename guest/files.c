@@ -208,7 +208,8 @@ files_push(struct files *f, int fd, size_t path_len)
 		return -err;
 	}
 	f->path_len[f->depth] = path_len;
-	f->dirs[f->depth++] = dir;
+	f->dirs[f->depth] = dir;
+	f->depth++;
 	return 0;
 }
 

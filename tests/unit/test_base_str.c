@@ -242,8 +242,8 @@ test_base64_decode_is_strict(void **state)
 					  "AAA\n",
 					  "AAAA\nAAA",
 					  "AA-_",
-					  "\x80"
-					  "AAA"};
+					  ("\x80"
+					   "AAA")};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
