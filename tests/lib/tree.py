@@ -14,6 +14,7 @@ import os
 import pathlib
 import pwd
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,17 @@ import time
 
 BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", "build/dev"))
 LABEL = "io.bailey.product=bailey"
+
+KEPT_KB = 66 * 1024  # the memory of kept output: index and blocks, shared with the supervisor
+
+
+def rss_kb(pid):
+    """Resident memory of a process without the kept output, which has a bound of its own."""
+    text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    kb = {m[1]: int(m[2]) for m in re.finditer(r"^(Rss\w+):\s+(\d+) kB", text, re.M)}
+    if kb["RssShmem"] > KEPT_KB:
+        raise AssertionError(f"{kb['RssShmem']} kB of shared memory in {pid}")
+    return kb["RssAnon"] + kb["RssFile"]
 
 
 class Engine:
