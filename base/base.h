@@ -21,7 +21,7 @@ enum base_fd {
 	FD_LOG = 2,
 	FD_SUPERVISOR = 3, /* this process' end of its supervisor link */
 	FD_PEER = 4,       /* frontend, reaper: broker link; broker: reaper link */
-	FD_STATE = 5,      /* reaper: ledger memfd; others closed */
+	FD_STATE = 5,      /* reaper: ledger memfd; broker: kept output memfd; frontend closed */
 	FD_FIRST_FREE = 6,
 };
 
@@ -104,6 +104,9 @@ bool mem_equal_ct(const void *a, const void *b, size_t n);      /* constant time
 int str_copy(char *dst, size_t cap, const char *src, size_t n); /* -ENAMETOOLONG, -EINVAL on NUL */
 /* RFC 4648 base64 with padding, appended to b. */
 int base64_append(struct buf *b, const uint8_t *in, size_t n);
+/* The other way, strictly: padded, no blanks, unused bits zero. -EINVAL, or -ENOSPC when b has no
+ * room for three bytes per four digits; nothing is added then. */
+int base64_decode(struct buf *b, const char *text, size_t n);
 
 /* ---- fd.c ---- */
 int fd_set_nonblock(int fd);
@@ -127,14 +130,18 @@ uint64_t clock_now_us(void);  /* CLOCK_MONOTONIC */
 uint64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: absolute deadlines */
 
 /* ---- sched.c ---- */
-/* Asks for the shortest time slice (sched_setattr(2), any user, Linux 6.12 and later; before that the
- * kernel ignores it), so that a wake-up does not wait until another process has used up its own. For
- * a process that works for microseconds at a time; what it forks starts without. -EINVAL when it runs
- * under another policy than SCHED_OTHER, -errno when the kernel refuses; nothing is changed then. */
+/* Asks for the shortest time slice (sched_setattr(2), any user, Linux 6.12 and later; before that
+ * the kernel ignores it), so that a wake-up does not wait until another process has used up its
+ * own. For a process that works for microseconds at a time; what it forks starts without. -EINVAL
+ * when it runs under another policy than SCHED_OTHER, -errno when the kernel refuses; nothing is
+ * changed then. */
 int sched_prompt(void);
 
 /* ---- rand.c ---- */
 void random_bytes(void *p, size_t n); /* getrandom(2); fatal when it fails */
+
+/* ---- sha256.c ---- */
+void sha256(const void *p, size_t n, uint8_t out[32]);
 
 /* ---- idmap.c: u64 id -> object, capped, open addressing; owns nothing ---- */
 struct idmap;

@@ -144,18 +144,44 @@ str_copy(char *dst, size_t cap, const char *src, size_t n)
 {
 	if (n >= cap)
 		return -ENAMETOOLONG;
-	if (memchr(src, '\0', n) != NULL)
+	if (n > 0 && memchr(src, '\0', n) != NULL)
 		return -EINVAL;
-	memcpy(dst, src, n);
+	if (n > 0) /* an empty view may have no place */
+		memcpy(dst, src, n);
 	dst[n] = '\0';
 	return 0;
+}
+
+/* ---- base64: whole groups by tables that are made at the first call ---- */
+
+static const char base64_digits[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+#define NO_DIGIT UINT32_C(0x80000000)
+
+static uint8_t base64_pairs[4096][2];  /* twelve bits as two digits */
+static uint32_t base64_values[4][256]; /* a digit's bits in its place of the group */
+
+static void
+base64_init(void)
+{
+	if (base64_pairs[0][0] != 0)
+		return;
+	for (size_t k = 0; k < 4; k++)
+		for (size_t c = 0; c < 256; c++)
+			base64_values[k][c] = NO_DIGIT;
+	for (uint32_t i = 0; i < 64; i++) {
+		for (uint32_t k = 0; k < 4; k++)
+			base64_values[k][(uint8_t)base64_digits[i]] = i << (18 - 6 * k);
+		for (uint32_t low = 0; low < 64; low++) {
+			base64_pairs[i << 6 | low][1] = (uint8_t)base64_digits[low];
+			base64_pairs[i << 6 | low][0] = (uint8_t)base64_digits[i];
+		}
+	}
 }
 
 int
 base64_append(struct buf *b, const uint8_t *in, size_t n)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	size_t groups = n / 3 + (n % 3 != 0);
 	size_t total;
 	uint8_t *out;
@@ -168,16 +194,80 @@ base64_append(struct buf *b, const uint8_t *in, size_t n)
 	r = buf_reserve(b, total, &out);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i += 3) {
-		size_t left = n - i;
-		uint32_t v = (uint32_t)in[i] << 16 | (left > 1 ? (uint32_t)in[i + 1] << 8 : 0U) |
-			     (left > 2 ? in[i + 2] : 0U);
+	base64_init();
+	for (; n >= 3; n -= 3, in += 3, out += 4) {
+		uint32_t v = (uint32_t)in[0] << 16 | (uint32_t)in[1] << 8 | in[2];
 
-		*out++ = (uint8_t)digits[v >> 18];
-		*out++ = (uint8_t)digits[v >> 12 & 63];
-		*out++ = left > 1 ? (uint8_t)digits[v >> 6 & 63] : '=';
-		*out++ = left > 2 ? (uint8_t)digits[v & 63] : '=';
+		memcpy(out, base64_pairs[v >> 12], 2);
+		memcpy(out + 2, base64_pairs[v & 0xfff], 2);
+	}
+	if (n > 0) {
+		uint32_t v = (uint32_t)in[0] << 16 | (n > 1 ? (uint32_t)in[1] << 8 : 0U);
+
+		memcpy(out, base64_pairs[v >> 12], 2);
+		out[2] = n > 1 ? (uint8_t)base64_digits[v >> 6 & 63] : '=';
+		out[3] = '=';
 	}
 	buf_commit(b, total);
+	return 0;
+}
+
+static uint32_t
+base64_bits(const uint8_t *in)
+{
+	return base64_values[0][in[0]] | base64_values[1][in[1]] | base64_values[2][in[2]] |
+	       base64_values[3][in[3]];
+}
+
+static void
+base64_put(uint8_t *out, uint32_t bits)
+{
+	out[0] = (uint8_t)(bits >> 16);
+	out[1] = (uint8_t)(bits >> 8);
+	out[2] = (uint8_t)bits;
+}
+
+/* The last group, which may be padded; the bytes it stands for, 0 when it is none. */
+static size_t
+base64_last(const uint8_t *in, uint8_t *out)
+{
+	size_t pad = in[3] != '=' ? 0U : in[2] == '=' ? 2U : 1U;
+	const uint8_t filled[4] = {in[0], in[1], pad == 2 ? 'A' : in[2], pad > 0 ? 'A' : in[3]};
+	uint32_t v = base64_bits(filled);
+
+	/* bits that stand for nothing must be zero: one text for one content */
+	if ((v & NO_DIGIT) != 0 || (pad == 1 && (v & 0xff) != 0) || (pad == 2 && (v & 0xffff) != 0))
+		return 0;
+	base64_put(out, v);
+	return 3 - pad;
+}
+
+int
+base64_decode(struct buf *b, const char *text, size_t n)
+{
+	const uint8_t *in = (const uint8_t *)text;
+	uint32_t bad = 0;
+	uint8_t *out;
+	int r;
+
+	if (n % 4 != 0)
+		return -EINVAL;
+	if (n == 0)
+		return 0;
+	r = buf_reserve(b, n / 4 * 3, &out);
+	if (r < 0)
+		return r;
+	base64_init();
+	size_t whole = n / 4 - 1;
+	for (size_t i = 0; i < whole; i++, in += 4, out += 3) {
+		uint32_t v = base64_bits(in);
+
+		bad |= v;
+		base64_put(out, v);
+	}
+	size_t rest = base64_last(in, out);
+	if ((bad & NO_DIGIT) != 0 || rest == 0)
+		return -EINVAL;
+	buf_commit(b, whole * 3 + rest);
 	return 0;
 }

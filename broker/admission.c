@@ -30,7 +30,7 @@ admission_retry_ms(const struct broker *b)
 int
 admission_enqueue(struct run *r)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 
 	if (r->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX)
 		return -EBUSY;
@@ -48,7 +48,7 @@ admission_dequeue(struct run *r)
 		return;
 	TAILQ_REMOVE(&r->owner->queue, r, queue_entry);
 	r->owner->queued--;
-	r->front->b->queued--;
+	r->b->queued--;
 	r->waits = false;
 }
 
@@ -101,7 +101,7 @@ admission_resize(struct box *x, const struct limits *to)
 static int
 try_start(struct run *r)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 	struct fit fit;
 	struct box *x = pool_take(r, &fit);
 
@@ -163,10 +163,9 @@ admission_tick(struct broker *b, uint64_t now_ms)
 
 		if (r->phase == PHASE_QUEUED && now_ms - r->queued_ms >= QUEUE_WAIT_MS) {
 			run_finish(r, RUN_queue_timeout, NULL, 0);
-		} else if ((r->phase == PHASE_STARTING || r->phase == PHASE_GRANTED) &&
+		} else if ((r->phase == PHASE_STARTING || r->phase == PHASE_GRANTED) && r->front &&
 			   now_ms - r->left_queue_ms >= START_WAIT_MS) {
-			r->cause = CAUSE_START;
-			run_finish(r, RUN_start_timeout, NULL, 0);
+			run_withdraw(r, RUN_start_timeout, CAUSE_START);
 		}
 	}
 }

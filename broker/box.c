@@ -17,10 +17,10 @@
 
 #include "broker.h"
 
-#define TELL_DEADLINE_MS 50u
 /* Killing and making a container take both processors for tens of milliseconds: whoever asked reads
  * the answer first. */
 #define YIELD_MS 2u
+#define QUIET_MS 50u       /* most calls are over by then */
 #define LINGER_MS 100u     /* after destroy: the stream may still hold EXIT */
 #define AUTOREMOVE_MS 150u /* after a seen death the engine removes it by itself */
 #define RETRY_FIRST_MS 100u
@@ -62,9 +62,9 @@ static const struct action_row {
 static const unsigned char table[BOX_EVENTS][BOX_STATES] = {
 #define BOX_STATE(name, text)
 #define BOX_ACTION(name, next)
-#define BOX_EVENT(name, a, b, c, d, e, f, g, h, i, j, k, l, m, n)                     \
-	[ON_##name] = {ACT_##a, ACT_##b, ACT_##c, ACT_##d, ACT_##e, ACT_##f, ACT_##g, \
-		       ACT_##h, ACT_##i, ACT_##j, ACT_##k, ACT_##l, ACT_##m, ACT_##n},
+#define BOX_EVENT(name, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)                           \
+	[ON_##name] = {ACT_##a, ACT_##b, ACT_##c, ACT_##d, ACT_##e, ACT_##f, ACT_##g, ACT_##h, \
+		       ACT_##i, ACT_##j, ACT_##k, ACT_##l, ACT_##m, ACT_##n, ACT_##o},
 #include "box.def"
 #undef BOX_STATE
 #undef BOX_ACTION
@@ -129,6 +129,7 @@ next_step(const struct box *x, enum box_event *ret)
 static void
 step(struct box *x, enum box_event ev)
 {
+	const struct run *r = TAILQ_FIRST(&x->runs);
 	const struct action_row *a = &actions[table[ev][x->state]];
 	enum box_state from = x->state;
 
@@ -136,8 +137,8 @@ step(struct box *x, enum box_event ev)
 		x->state = a->next;
 	if (a->next != (enum box_state)BOX_STAY || a->act != act_none)
 		log_debug("box=%" PRIu64 " run=%s event=%s action=%s state=%s->%s", x->id,
-			  x->run ? x->run->run_id : "-", box_event_name(ev), a->name,
-			  box_state_name(from), box_state_name(x->state));
+			  r ? r->run_id : "-", box_event_name(ev), a->name, box_state_name(from),
+			  box_state_name(x->state));
 	a->act(x);
 }
 
@@ -149,8 +150,10 @@ box_event(struct box *x, enum box_event ev)
 	step(x, ev);
 	while (next_step(x, &more))
 		step(x, more);
-	if (x->state == BOX_READY && x->run)
-		run_box_ready(x->run);
+	if (x->state >= BOX_ENDING && x->sandbox)
+		sandbox_box_ended(x);
+	if (x->state == BOX_READY && !TAILQ_EMPTY(&x->runs))
+		run_box_ready(TAILQ_FIRST(&x->runs));
 }
 
 /* ---- actions ---- */
@@ -166,8 +169,7 @@ act_odd(struct box *x)
 {
 	log_error("box=%" PRIu64 " an event its state cannot have; ending it", x->id);
 	x->cause = CAUSE_START;
-	if (x->run)
-		run_box_ended(x->run, x->cause);
+	box_runs_ended(x);
 	box_tell_kill(x);
 }
 
@@ -211,7 +213,7 @@ act_start(struct box *x)
 	struct guest_h_hello h = {.version = GUEST_VERSION,
 				  .box_class = x->prestart ? x->box_class : BOX_SHELL,
 				  .deadman_ms = DEADMAN_MS,
-				  .lifetime_s = x->profile->lifetime_s,
+				  .lifetime_s = x->lifetime_s,
 				  .cpus = whole,
 				  .affinity = x->affinity};
 	uint8_t payload[64];
@@ -268,7 +270,7 @@ static void
 keep_quiet(struct broker *b)
 {
 	if (b->in_flight == 1)
-		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
+		b->quiet_until_ms = clock_now_ms() + QUIET_MS;
 }
 
 static void
@@ -279,13 +281,16 @@ act_grant(struct box *x)
 		box_ask_baseline(x);
 }
 
-/* Most runs are over in milliseconds: the reaper is only woken for the others. Until
- * then the guest's own clock and its dead-man's switch hold. */
 static void
 act_run(struct box *x)
 {
-	keep_quiet(x->b);
-	box_arm(x, TELL_DEADLINE_MS);
+	(void)x;
+}
+
+static void
+act_stay(struct box *x)
+{
+	(void)x;
 }
 
 static void
@@ -305,8 +310,7 @@ act_fail(struct box *x)
 						.message = "the sandbox ended while starting"};
 	log_warn("box=%" PRIu64 " start failed err=%d: %s", x->id, x->why.err, x->why.message);
 	x->cause = CAUSE_START;
-	if (x->run)
-		run_box_failed(x->run, &x->why);
+	box_runs_failed(x);
 	box_tell_kill(x);
 }
 
@@ -316,8 +320,7 @@ act_uncreated(struct box *x)
 	log_warn("box=%" PRIu64 " not created err=%d: %s", x->id, x->why.err,
 		 x->why.message ? x->why.message : "");
 	x->cause = CAUSE_START;
-	if (x->run)
-		run_box_failed(x->run, &x->why);
+	box_runs_failed(x);
 	box_bury(x, true);
 }
 
@@ -330,8 +333,7 @@ act_never(struct box *x)
 static void
 act_drop(struct box *x)
 {
-	if (x->run)
-		run_box_ended(x->run, x->cause);
+	box_runs_ended(x);
 	box_bury(x, true);
 }
 
@@ -340,16 +342,14 @@ act_refused(struct box *x)
 {
 	x->why = (struct engine_result){.err = -EBUSY,
 					.message = "the reaper takes no further sandbox"};
-	if (x->run)
-		run_box_failed(x->run, &x->why);
+	box_runs_failed(x);
 	box_bury(x, false);
 }
 
 static void
 act_end(struct box *x)
 {
-	if (x->run)
-		run_box_ended(x->run, x->cause);
+	box_runs_ended(x);
 	box_tell_kill(x);
 }
 
@@ -364,8 +364,7 @@ static void
 act_died(struct box *x)
 {
 	x->cause = CAUSE_DIED;
-	if (x->run) /* asks the reaper for the figures first: links keep order */
-		run_box_ended(x->run, CAUSE_DIED);
+	box_runs_ended(x); /* asks the reaper for the figures first: links keep order */
 	box_tell_kill(x);
 	box_close_stream(x);
 }
@@ -377,8 +376,7 @@ act_slain(struct box *x)
 	x->killed = true;
 	pool_remove(x);
 	box_disarm(x);
-	if (x->run)
-		run_box_ended(x->run, x->cause);
+	box_runs_ended(x);
 	box_close_stream(x);
 }
 
@@ -412,8 +410,7 @@ act_lost(struct box *x)
 {
 	x->cause = CAUSE_DIED;
 	pool_remove(x);
-	if (x->run)
-		run_box_ended(x->run, CAUSE_DIED);
+	box_runs_ended(x);
 	box_close_stream(x);
 	steps_remove(x);
 }
@@ -436,7 +433,6 @@ act_again(struct box *x)
 static void
 act_linger(struct box *x)
 {
-	x->deadline_told = true; /* no matter any more: the timer now means its end */
 	box_arm(x, LINGER_MS);
 }
 
@@ -444,8 +440,7 @@ static void
 act_vanish(struct box *x)
 {
 	x->cause = CAUSE_DIED;
-	if (x->run)
-		run_box_ended(x->run, CAUSE_DIED);
+	box_runs_ended(x);
 	box_bury(x, true);
 }
 

@@ -8,30 +8,45 @@
 struct owner;
 
 /* ---- session.c: the guest stream of one box ---- */
+struct session_run {            /* one run's half of it: from its number to its EXIT */
+	uint32_t number;        /* 0: a free place */
+	uint64_t sent[STREAMS]; /* 0: stdin bytes we wrote; others: output bytes the guest sent */
+	uint64_t granted[STREAMS]; /* cumulative limits of the same */
+	uint64_t tail[STREAMS];
+	uint32_t spec_bytes;
+	bool running, stdin_closed;
+	bool told;  /* the guest knows of it: something was written */
+	bool ended; /* h_end was written */
+};
 struct session {
 	struct buf rx;
 	uint64_t guest_seq, host_seq, host_acked, pong_ms;
-	uint64_t sent[3];    /* 0: stdin bytes we wrote; 1, 2: output bytes the guest sent */
-	uint64_t granted[3]; /* cumulative limits of the same */
-	uint64_t tail[3];
-	uint32_t spec_bytes, unacked, stderr_bytes;
+	struct session_run run[GUEST_RUNS_MAX];
+	uint32_t last_run, unacked, stderr_bytes;
 	size_t chatter; /* bytes without credit since the last ping */
-	bool hello, ready, running, stdin_closed, exited;
+	bool hello, ready;
 };
 void session_init(struct session *s);
 void session_done(struct session *s);
+/* A number for a run, never used before: 0 when as many as a guest takes are going on. It is good
+ * until the run's EXIT was handed to the sink, or session_run_close. */
+uint32_t session_run_open(struct session *s);
+void session_run_close(struct session *s, uint32_t number); /* the guest never heard of it */
+struct session_run *session_run(struct session *s, uint32_t number); /* NULL: it is over */
 /* Parses and checks; hands each good frame to sink. -EBADMSG at the first bad one. */
 int session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
 		 void (*sink)(void *ctx, const struct guest_frame *f));
 /* Checks one frame of a frontend and writes it into out (GUEST_FRAME_MAX): its length,
  * or -EPROTO when the frontend broke a rule. */
-int session_host_frame(struct session *s, uint32_t type, uint32_t stream,
+int session_host_frame(struct session *s, uint32_t number, uint32_t type, uint32_t stream,
 		       const struct ipc_bin *data, uint8_t *out);
-/* Both return 0 when there is nothing to write. */
+/* All return 0 when there is nothing to write. */
 size_t session_ack(struct session *s, bool now, uint8_t *out);
-/* Whether these bytes look as if they ended a run: a hint for speed, never a fact. */
-bool session_hints_exit(const struct session *s, const uint8_t *p, size_t n);
-size_t session_end_frame(struct session *s, enum end_cause cause, uint8_t *out);
+size_t session_end_frame(struct session *s, uint32_t number, enum end_cause cause, uint8_t *out);
+/* A grant of our own, for output that is kept and read by nobody. */
+size_t session_own_credit(struct session *s, uint32_t number, uint32_t stream, uint8_t *out);
+/* The run these bytes seem to end, or 0: a hint for speed, never a fact. */
+uint32_t session_hints_exit(const struct session *s, const uint8_t *p, size_t n);
 
 /* ---- box.c: the life of one container ---- */
 enum box_state {
@@ -64,19 +79,21 @@ struct box {
 	enum pooled pooled;
 	bool create_pending; /* the engine still owes the answer to create */
 	bool remove_wanted;  /* removal was ordered meanwhile */
-	bool deadline_told;  /* to the reaper */
-	bool pid_known, killed, oom, counted;
+	bool pid_known, killed, counted;
 	bool asked_list, listed; /* sweep.c: existed when the list was asked for; was in it */
 	const struct profile *profile;
 	struct limits limits;
-	struct owner *owner; /* NULL while it belongs to the pool */
-	struct run *run;
+	struct owner *owner;            /* NULL while it belongs to the pool */
+	TAILQ_HEAD(box_runs, run) runs; /* one at most, unless a sandbox has the box */
+	struct sandbox *sandbox;        /* NULL: none, or it has ended */
 	enum end_cause cause;
 	struct engine_result why; /* of ON_FAILED; borrowed for the event */
 	char container[65];
-	uint32_t pid, removals;
+	uint32_t pid, removals, lifetime_s;
 	uint8_t secret[32];
-	uint64_t end_ns, deadline_ns, born_ms, warm_ms, baseline_ms, affinity;
+	uint64_t end_ns, born_ms, warm_ms, baseline_ms, affinity;
+	uint64_t told_ns;       /* the deadline the reaper has; 0: none */
+	uint64_t asks, answers; /* final figures, of the reaper */
 	struct ipc_watch_figures baseline;
 	struct attach *attach;
 	struct session session;
@@ -95,12 +112,16 @@ const char *box_cell(enum box_state s, enum box_event ev, enum box_state *ret_ne
 /* ---- boxes.c ---- */
 /* A new box, its intent sent. NULL when the reaper's link is missing or a table is full. */
 struct box *box_new(struct broker *b, const struct profile *p, enum box_class c, bool prestart,
-		    const struct limits *limits);
+		    const struct limits *limits, uint32_t lifetime_s);
 struct box *box_find(struct broker *b, uint64_t id);
 void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
-void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER, or the end of waiting for figures */
+void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER */
 void box_disarm(struct box *x);
-void box_tell_deadline(struct box *x);
+struct run *box_run(struct box *x, uint32_t number); /* NULL: none of that number */
+bool box_accounts(const struct box *x);              /* figures of a run of it are awaited */
+void box_runs_failed(struct box *x);                 /* its start failed: see why */
+void box_runs_ended(struct box *x);                  /* by its cause */
+void box_tell_deadline(struct box *x); /* the earliest of its runs, where that changed */
 void box_ask_baseline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
 void box_grave_empty(struct broker *b);

@@ -33,19 +33,63 @@ box_disarm(struct box *x)
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-	struct box *x = ctx;
-
 	(void)fd;
 	(void)what;
-	if (x->run && x->run->phase == PHASE_ACCOUNT) {
-		run_figures(x->run, NULL);
-		if (x->state != BOX_REMOVING)
-			return;
+	box_event(ctx, ON_TIMER);
+}
+
+struct run *
+box_run(struct box *x, uint32_t number)
+{
+	struct run *r;
+
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (r->number == number && number)
+		return r;
+	return NULL;
+}
+
+bool
+box_accounts(const struct box *x)
+{
+	const struct run *r;
+
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (r->phase == PHASE_ACCOUNT)
+		return true;
+	return false;
+}
+
+/* Each of them may free the run it is told of, and no other. */
+void
+box_runs_failed(struct box *x)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&x->runs); r; r = next) {
+		next = TAILQ_NEXT(r, box_entry);
+		run_box_failed(r, &x->why);
 	}
-	if (x->state == BOX_RUNNING && !x->deadline_told)
-		box_tell_deadline(x);
-	else
-		box_event(x, ON_TIMER);
+}
+
+void
+box_runs_ended(struct box *x)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&x->runs); r; r = next) {
+		next = TAILQ_NEXT(r, box_entry);
+		run_box_ended(r, x->cause);
+	}
+}
+
+static void
+runs_gone(struct box *x)
+{
+	struct run *r;
+
+	while ((r = TAILQ_FIRST(&x->runs)))
+		run_box_gone(r);
 }
 
 void
@@ -58,20 +102,24 @@ box_ask_baseline(struct box *x)
 void
 box_tell_deadline(struct box *x)
 {
-	if (!x->deadline_told && (!x->run || x->run->phase != PHASE_ACCOUNT))
-		box_disarm(x); /* it was set for this, and would mean something else now */
-	if (!x->deadline_told)
-		broker_soon(x->b); /* the start of this call is over: a refill may begin */
-	x->deadline_told = true;
-	(void)orders_send(x->b, IPC_ROW(watch_deadline, .box = x->id, .at_ns = x->deadline_ns));
+	const struct run *r;
+	uint64_t at = 0;
+
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (r->phase == PHASE_ACTIVE && r->deadline_ns && (!at || r->deadline_ns < at))
+		at = r->deadline_ns;
+	if (at == x->told_ns)
+		return;
+	x->told_ns = at;
+	(void)orders_send(x->b, IPC_ROW(watch_deadline, .box = x->id, .at_ns = at));
 }
 
 struct box *
 box_new(struct broker *b, const struct profile *p, enum box_class c, bool prestart,
-	const struct limits *limits)
+	const struct limits *limits, uint32_t lifetime_s)
 {
 	struct box *x;
-	uint64_t life_ns = (uint64_t)p->lifetime_s * 1000000000u;
+	uint64_t life_ns = (uint64_t)lifetime_s * 1000000000u;
 
 	if (!b->reaper || idmap_count(b->boxes) >= BOXES_MAX)
 		return NULL;
@@ -84,10 +132,12 @@ box_new(struct broker *b, const struct profile *p, enum box_class c, bool presta
 			  .prestart = prestart && c != BOX_SHELL,
 			  .profile = p,
 			  .limits = *limits,
+			  .lifetime_s = lifetime_s,
 			  .born_ms = clock_now_ms(),
 			  .end_ns = clock_boot_ns() + life_ns};
 	random_bytes(x->secret, sizeof(x->secret));
 	session_init(&x->session);
+	TAILQ_INIT(&x->runs);
 	x->timer = evtimer_new(b->base, on_timer, x);
 	x->affinity = pins_take(b, x->limits.cpus_milli);
 	x->spec = xcalloc(1, sizeof(*x->spec));
@@ -140,6 +190,7 @@ box_discard(struct box *x)
 
 	pool_remove(x);
 	box_close_stream(x);
+	runs_gone(x); /* those without a front are still there */
 	admission_uncount(x);
 	(void)idmap_take(b->boxes, x->id);
 	TAILQ_INSERT_TAIL(&b->grave, x, grave_entry);
@@ -149,8 +200,7 @@ void
 box_tell_kill(struct box *x)
 {
 	pool_remove(x);
-	if (!x->run) /* else the timer may be the wait for its run's figures */
-		box_disarm(x);
+	box_disarm(x);
 	(void)orders_send(x->b, IPC_ROW(watch_kill, .box = x->id, .cause = x->cause));
 }
 
@@ -165,8 +215,7 @@ box_bury(struct box *x, bool tell)
 	box_close_stream(x);
 	if (tell)
 		(void)orders_send(b, IPC_ROW(watch_gone, .box = x->id));
-	if (x->run)
-		run_box_gone(x->run);
+	runs_gone(x);
 	admission_uncount(x);
 	pins_give(b, x->affinity);
 	(void)idmap_take(b->boxes, x->id);

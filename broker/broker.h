@@ -24,7 +24,9 @@ struct run;
 #define OWNER_QUEUE_MAX 64u
 #define QUEUE_MAX 256u
 #define PROFILES_MAX 8u
-#define FRONTS_MAX 256u
+#define FRONTS_MAX 2048u /* above BAILEY_CONNECTIONS: one whose end was not heard of yet counts */
+#define FRONTS_UNREAD_MAX ((size_t)512 << 20) /* of our 2 GiB */
+#define PRINCIPAL_FRONTS_MAX 512u             /* of one http principal: the others find room */
 #define BOXES_MAX 512u
 #define POOL_CAP 4u /* warm or starting boxes of all pools together */
 #define QUEUE_WAIT_MS 30000u
@@ -53,11 +55,16 @@ struct limits {
 struct decision {
 	const struct profile *profile;
 	struct limits limits;
-	char message[512]; /* why it was denied */
+	uint32_t ttl_s, idle_s; /* of a sandbox that stays */
+	char message[512];      /* why it was denied */
 };
 /* 0, or -EPERM with ret->message filled. */
 int
 policy_decide(const struct settings *s, const struct ipc_call_submit *req, struct decision *ret);
+/* The same for a run in a sandbox that has these limits already. */
+int
+policy_decide_within(const struct settings *s, const struct profile *p, const struct limits *have,
+		     const struct ipc_call_submit *req, struct decision *ret);
 void policy_maxima(const struct settings *s, const struct profile *p, struct limits *ret);
 /* The limits of a pool's boxes: the profile's defaults under the tree's maxima. */
 void policy_defaults(const struct settings *s, const struct profile *p, struct limits *ret);
@@ -72,6 +79,7 @@ struct fit policy_fit(enum box_class box_class, const struct limits *have,
 		      const struct limits *want, uint32_t call_flags, bool can_update);
 
 #include "box.h"
+#include "store.h"
 
 /* ---- owners.c: who owns fronts, runs and boxes ---- */
 TAILQ_HEAD(run_list, run);
@@ -79,8 +87,10 @@ struct owner {
 	TAILQ_ENTRY(owner) link; /* in broker.owners, in turn order */
 	enum owner_kind kind;
 	uint64_t number;
-	uint32_t refs;  /* fronts, runs, boxes */
-	uint32_t boxes; /* live ones */
+	char principal[65]; /* of OWNER_TOKEN; else "" */
+	uint32_t refs;      /* fronts, runs, boxes, sandboxes */
+	uint32_t boxes;     /* live ones */
+	uint32_t sandboxes; /* those of them that stay */
 	uint32_t queued;
 	struct run_list queue;
 };
@@ -89,16 +99,31 @@ struct front { /* one frontend's link */
 	struct broker *b;
 	uint64_t peer_id;
 	uint64_t last_call; /* highest number submitted */
+	uint32_t wrong_tokens;
 	struct link *link;
 	struct link_config config;
-	struct owner *owner;
+	struct owner *owner; /* NULL: of http, before its token */
 	struct run_list runs;
 };
-struct owner *owner_get(struct broker *b, enum owner_kind kind, uint64_t number); /* takes a ref */
+/* Bits of link states: rows of a front without an owner come through token_check alone. */
+enum { FRONT_NOBODY = 1, FRONT_BOUND = 2 };
+struct owner *owner_get(struct broker *b, enum owner_kind kind, uint64_t number,
+			const char *principal); /* takes a ref */
 struct owner *owner_ref(struct owner *o);
 void owner_unref(struct broker *b, struct owner *o);
 int front_open(struct broker *b, const struct ipc_peer *peer, int fd); /* takes fd */
-void front_close(struct front *f);                                     /* cancels its runs */
+/* The first good token says for whom an http front acts. -EPERM: it acts for another one; -EBUSY:
+ * as many act for that one as may. */
+int owner_bind(struct front *f, const char *principal);
+bool front_bound(const struct front *f);
+/* What all frontends together have not read yet. One that works reads at once. */
+size_t fronts_unread(const struct broker *b);
+void fronts_tick(struct broker *b); /* past FRONTS_UNREAD_MAX those with the most are dropped */
+void front_close(struct front *f);  /* cancels its runs */
+void front_drop(struct front *f, const char *why); /* it broke the rules */
+/* Answers a call that becomes no run. */
+void front_refuse(struct front *f, uint64_t call, enum run_status status, const char *message,
+		  uint32_t retry_ms);
 struct run *front_run(struct front *f, uint64_t call);
 
 /* ---- pool.c ---- */
@@ -134,59 +159,8 @@ bool admission_fits(struct broker *b, uint64_t memory_bytes);
 uint32_t admission_retry_ms(const struct broker *b);
 void admission_fail_all(struct broker *b, enum run_status status, const char *message);
 
-/* ---- run.c: one call ---- */
-enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_ACCOUNT };
-struct run {
-	uint64_t id, call;
-	struct front *front;
-	struct owner *owner;
-	enum run_phase phase;
-	enum box_class box_class;
-	uint32_t flags;
-	const struct profile *profile;
-	struct limits limits;
-	enum run_start start;
-	struct box *box;
-	bool waits; /* in its owner's queue */
-	bool retried, have_exit;
-	bool asked;      /* the reaper for the final figures */
-	uint32_t misled; /* hints of an EXIT that was none */
-	uint8_t *early;  /* payload of h_run that came with the submission; NULL: none, or written */
-	size_t early_len;
-	bool word_queued; /* call_granted is still in our memory: no RUN may be written */
-	char run_id[33];
-	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
-	struct guest_g_exit exit;
-	uint8_t exit_raw[104];
-	enum end_cause cause; /* why its box ended without EXIT */
-	TAILQ_ENTRY(run) front_entry, queue_entry;
-};
-struct run *run_new(struct front *f, const struct ipc_call_submit *m, const struct decision *d);
-void run_start_in(struct run *r, struct box *x, const struct fit *fit); /* waiting box */
-void run_start_cold(struct run *r);
-void run_cancel(struct run *r, enum end_cause cause);            /* frees r */
-int run_frame_in(struct run *r, const struct ipc_call_frame *m); /* -EPROTO */
-void run_words_out(struct front *f); /* everything queued for f has left this process */
-void run_finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms);
-/* from box.c */
-void run_box_ready(struct run *r);
-void run_box_failed(struct run *r, const struct engine_result *why);
-void run_box_ended(struct run *r, enum end_cause cause); /* no EXIT came */
-void run_box_gone(struct run *r);
-void run_expect_exit(struct run *r); /* asks for the figures a moment before EXIT is handled */
-void run_guest_frame(struct run *r, const struct guest_frame *f);
-void run_figures(struct run *r, const struct ipc_watch_figures *m); /* NULL: none came in time */
-
-/* ---- verdict.c: facts to status, pure ---- */
-struct run_facts {
-	const struct guest_g_exit *exit; /* NULL: none came */
-	enum end_cause cause;
-	bool oom_event;
-	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
-};
-enum run_status verdict_status(const struct run_facts *f);
-const char *verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap);
-void verdict_figures(const struct run_facts *f, struct ipc_call_ended *out);
+#include "run.h"
+#include "sandbox.h"
 
 /* ---- probe.c: whether the engine can be used, asked at the first need ---- */
 enum engine_state { ENGINE_ASLEEP, ENGINE_ASKED, ENGINE_UP, ENGINE_DOWN };
@@ -222,6 +196,7 @@ bool probe_local(const struct broker *b);
 void events_watch(struct broker *b);
 void sweep_start(struct broker *b); /* lists; removes what is dead, ends what vanished */
 void sweep_remove(struct broker *b, const char *container);
+void sweep_tick(struct broker *b, uint64_t now_ms); /* the second one */
 void broker_on_sweep_verdict(void *ctx, struct link *l, const struct ipc_row *row);
 int orders_open(struct broker *b, int fd);                    /* a new reaper link; takes fd */
 int orders_send(struct broker *b, const struct ipc_row *row); /* -ENOTCONN without a reaper */
@@ -245,6 +220,7 @@ struct sweep {
 	char ids[256][65];
 	uint32_t n;
 	bool busy, listing;
+	uint64_t again_ms; /* of the second list; 0: the first is not in, UINT64_MAX: done */
 };
 struct broker {
 	struct event_base *base;
@@ -268,9 +244,12 @@ struct broker {
 	struct pool pools[PROFILES_MAX][BOX_CLASSES];
 	uint64_t refill_after_ms, refill_backoff_ms;
 	uint64_t quiet_until_ms; /* no refill: a lone call is at its start or was just answered */
-	uint32_t cpu_boxes[64]; /* boxes pinned to each processor */
+	uint32_t cpu_boxes[64];  /* boxes pinned to each processor */
+	struct sandboxes sandboxes;
 	struct probe probe;
 	struct sweep sweep;
+	struct store *store; /* NULL: nothing is kept */
+	struct auth auth;
 	struct layers_row layers[8];
 	size_t n_layers;
 	struct health_query queries[32];

@@ -29,6 +29,7 @@ enum endpoint {
 	EP_CHECK,
 	EP_START,
 	EP_UPDATE,
+	EP_UPDATED,
 	EP_KILL,
 	EP_REMOVE,
 };
@@ -48,6 +49,7 @@ static const struct {
 	[EP_CHECK] = {"GET", 5000, 524288, {200, 0}},
 	[EP_START] = {"POST", 15000, 65536, {204, 304}},
 	[EP_UPDATE] = {"POST", 10000, 65536, {200, 0}},
+	[EP_UPDATED] = {"GET", 5000, 524288, {200, 0}},
 	[EP_KILL] = {"POST", 10000, 65536, {204, 0}},
 	[EP_REMOVE] = {"DELETE", 30000, 65536, {204, 404}},
 };
@@ -72,29 +74,12 @@ struct engine_call {
 	} cb;
 	struct engine_info info; /* probe: so far */
 	struct box_spec *spec;   /* check */
+	char id[65];             /* update: of what, and to what */
+	uint64_t memory_bytes;
+	uint32_t cpus_milli;
 };
 
-/* ---- statuses and names ---- */
-
-int
-docker_status_err(int status)
-{
-	switch (status) {
-	case 404:
-		return -ENOENT;
-	case 409:
-		return -EEXIST;
-	case 423:
-	case 429:
-	case 503:
-		return -EBUSY;
-	default:
-		break;
-	}
-	if (status >= 500 && status <= 599)
-		return -EIO;
-	return status >= 400 && status <= 499 ? -EINVAL : -EPROTO;
-}
+/* ---- names ---- */
 
 bool
 docker_id_ok(const char *id)
@@ -174,6 +159,7 @@ call_answer(struct engine_call *call, const struct engine_result *r, const void 
 		break;
 	case EP_START:
 	case EP_UPDATE:
+	case EP_UPDATED:
 	case EP_KILL:
 	case EP_REMOVE:
 		c.cb.done(c.ctx, c.tag, r);
@@ -319,6 +305,25 @@ check_reply(struct engine_call *call, const struct http_reply *r, uint32_t *ret_
 	return err < 0 ? err : docker_reply_pid(r->body, r->len, ret_pid);
 }
 
+/* An answer of 200 says that the engine took the figures, not what became of them. */
+static int
+update_step(struct engine_call *call, const struct http_reply *r, char *message)
+{
+	const char *field = NULL;
+
+	if (call->ep == EP_UPDATE) {
+		call->ep = EP_UPDATED;
+		call_send(call, NULL, "/containers/%s/json", call->id);
+		return 1;
+	}
+	int err =
+		docker_check_update(r->body, r->len, call->memory_bytes, call->cpus_milli, &field);
+	if (err == -EPERM)
+		(void)snprintf(message, ENGINE_MESSAGE_MAX,
+			       "the engine did not set a container's %s as it was told", field);
+	return err;
+}
+
 /* A success by its status: takes the reply apart and answers. */
 static void
 on_success(struct engine_call *call, struct engine_result *result, const struct http_reply *r,
@@ -357,8 +362,13 @@ on_success(struct engine_call *call, struct engine_result *result, const struct 
 		result->err = check_reply(call, r, &pid, message);
 		what = &pid;
 		break;
-	case EP_START:
 	case EP_UPDATE:
+	case EP_UPDATED:
+		result->err = update_step(call, r, message);
+		if (result->err == 1)
+			return;
+		break;
+	case EP_START:
 	case EP_KILL:
 	case EP_REMOVE:
 		break;
@@ -547,10 +557,14 @@ engine_update(struct engine *e, const char *id, uint64_t memory_bytes, uint32_t 
 	struct engine_call *call = done_call(e, EP_UPDATE, ctx, tag, done);
 	cleanup_free char *body = docker_body_update(memory_bytes, cpus_milli);
 
-	if (!docker_id_ok(id) || body == NULL)
+	if (!docker_id_ok(id) || body == NULL) {
 		call_refuse(call, "not a container id, or a figure out of range");
-	else
-		call_send(call, body, "/containers/%s/update", id);
+		return;
+	}
+	memcpy(call->id, id, sizeof(call->id));
+	call->memory_bytes = memory_bytes;
+	call->cpus_milli = cpus_milli;
+	call_send(call, body, "/containers/%s/update", id);
 }
 
 void

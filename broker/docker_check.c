@@ -8,7 +8,8 @@
  *
  * The table names every field that could open the box, and a rule for each. The
  * expected value is what docker_body_tree put there; a field we never set must
- * be empty. A difference anywhere refuses the container.
+ * be empty, and so must a host setting that no row knows: engines learn new ones.
+ * A difference anywhere refuses the container.
  */
 #include "engine_parts.h"
 
@@ -312,6 +313,44 @@ row_holds(const struct row *row, const cJSON *body, const cJSON *want, const cJS
 	return false;
 }
 
+/* As is_empty, or a list of nothing else, such as a console's size of no rows and no columns. */
+static bool
+is_nothing(const cJSON *v)
+{
+	if (!cJSON_IsArray(v))
+		return is_empty(v);
+	for (const cJSON *e = v->child; e != NULL; e = e->next) {
+		if (!is_empty(e))
+			return false;
+	}
+	return true;
+}
+
+static bool
+known_to_rows(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].part == HOST && strcmp(rows[i].key, key) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+strange_setting(const cJSON *host)
+{
+	char shown[204];
+
+	for (const cJSON *v = host->child; v != NULL; v = v->next) {
+		if (known_to_rows(v->string) || is_nothing(v))
+			continue;
+		log_warn("the engine has a host setting Bailey does not know: %s",
+			 log_escape(shown, sizeof(shown), v->string, strlen(v->string)));
+		return true;
+	}
+	return false;
+}
+
 static int
 compare(const cJSON *body, const cJSON *reply, const struct box_spec *spec, const char **ret_field)
 {
@@ -333,6 +372,10 @@ compare(const cJSON *body, const cJSON *reply, const struct box_spec *spec, cons
 			return -EPERM;
 		}
 	}
+	if (strange_setting(host)) {
+		*ret_field = "HostConfig (a setting unknown to Bailey, named in its log)";
+		return -EPERM;
+	}
 	return 0;
 }
 
@@ -351,6 +394,37 @@ docker_check(const uint8_t *body, size_t len, const struct box_spec *spec,
 	else
 		r = compare(want, reply, spec, ret_field);
 	cJSON_Delete(want);
+	cJSON_Delete(reply);
+	return r;
+}
+
+static bool
+has_number(const cJSON *host, const char *key, uint64_t want)
+{
+	const cJSON *v = get(host, key);
+
+	return cJSON_IsNumber(v) && v->valuedouble == (double)want;
+}
+
+int
+docker_check_update(const uint8_t *body, size_t len, uint64_t memory_bytes, uint32_t cpus_milli,
+		    const char **ret_field)
+{
+	cJSON *reply = cJSON_ParseWithLength((const char *)body, len);
+	const cJSON *host = get(reply, "HostConfig");
+	int r = -EPERM;
+
+	*ret_field = NULL;
+	if (!cJSON_IsObject(host))
+		r = -EPROTO;
+	else if (memory_bytes != 0 && !has_number(host, "Memory", memory_bytes))
+		*ret_field = "HostConfig.Memory";
+	else if (memory_bytes != 0 && !has_number(host, "MemorySwap", memory_bytes))
+		*ret_field = "HostConfig.MemorySwap";
+	else if (cpus_milli != 0 && !has_number(host, "NanoCpus", (uint64_t)cpus_milli * 1000000))
+		*ret_field = "HostConfig.NanoCpus";
+	else
+		r = 0;
 	cJSON_Delete(reply);
 	return r;
 }

@@ -86,6 +86,26 @@ parse_object(const uint8_t *body, size_t len)
 
 /* ---- single replies ---- */
 
+int
+docker_status_err(int status)
+{
+	switch (status) {
+	case 404:
+		return -ENOENT;
+	case 409:
+		return -EEXIST;
+	case 423:
+	case 429:
+	case 503:
+		return -EBUSY;
+	default:
+		break;
+	}
+	if (status >= 500 && status <= 599)
+		return -EIO;
+	return status >= 400 && status <= 499 ? -EINVAL : -EPROTO;
+}
+
 void
 docker_reply_message(const uint8_t *body, size_t len, char out[ENGINE_MESSAGE_MAX])
 {

@@ -121,6 +121,7 @@ engine_check(struct engine *e, const char *id, const struct box_spec *spec, void
 	     void (*done)(void *ctx, uint64_t tag, const struct engine_result *r, uint32_t pid));
 typedef void (*engine_done)(void *ctx, uint64_t tag, const struct engine_result *r);
 void engine_start(struct engine *e, const char *id, void *ctx, uint64_t tag, engine_done done);
+/* Sets limits (0: as it is) and reads them back: -EPERM where the engine has others. */
 void engine_update(struct engine *e, const char *id, uint64_t memory_bytes, uint32_t cpus_milli,
 		   void *ctx, uint64_t tag, engine_done done);
 void engine_kill(struct engine *e, const char *id, void *ctx, uint64_t tag, engine_done done);

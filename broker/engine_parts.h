@@ -85,6 +85,9 @@ struct cJSON *docker_body_tree(const struct box_spec *spec, const struct engine_
 char *docker_body_update(uint64_t memory_bytes, uint32_t cpus_milli); /* free() */
 
 /* ---- docker_check.c: cJSON user ---- */
+/* Whether an inspect reply has the limits an update was to set (0: was not touched). As below. */
+int docker_check_update(const uint8_t *body, size_t len, uint64_t memory_bytes, uint32_t cpus_milli,
+			const char **ret_field);
 /* Compares an inspect reply with what docker_body_tree says. -EPERM: *ret_field names the first
  * field that differs (a literal); -EPROTO: not an inspect reply. */
 int docker_check(const uint8_t *body, size_t len, const struct box_spec *spec,

@@ -15,18 +15,20 @@ on_event(void *ctx, const struct engine_event *ev)
 {
 	struct broker *b = ctx;
 	struct box *x = box_find(b, ev->box);
+	struct run *r;
 
 	if (!x || strcmp(ev->instance, b->settings.instance) != 0 ||
 	    strcmp(ev->id, x->container) != 0)
 		return;
 	switch (ev->kind) {
 	case ENGINE_EV_OOM:
-		x->oom = true;
+		TAILQ_FOREACH(r, &x->runs, box_entry)
+		r->oom = true;
 		break;
 	case ENGINE_EV_DESTROY:
 		/* A dead run's figures may be on their way: the reaper orders the
 		 * removal anyway, and that ends the box as well. */
-		if (!x->run || x->run->phase != PHASE_ACCOUNT)
+		if (!box_accounts(x))
 			box_event(x, ON_DESTROYED);
 		break;
 	case ENGINE_EV_START: /* the start call answers */

@@ -7,6 +7,7 @@
  * Owns: struct broker.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include <event2/event.h>
@@ -14,7 +15,8 @@
 #include "broker.h"
 
 #define BASELINE_FRESH_MS 10000u
-#define RUNS_MAX 4096u /* every owner's queue and boxes are capped far below */
+/* Those that wait, and in each box as many as a guest takes. */
+#define RUNS_MAX (QUEUE_MAX + BOXES_MAX * GUEST_RUNS_MAX)
 /* A link can break while both its processes live, and only a start wires it anew. Longer than the
  * supervisor's longest pause. */
 #define NO_REAPER_MS 70000u
@@ -41,7 +43,9 @@ broker_soon(struct broker *b)
 static void
 refresh_baseline(struct box *x, uint64_t now_ms)
 {
-	if (x->state == BOX_WARM && now_ms - x->baseline_ms >= BASELINE_FRESH_MS)
+	bool waits = x->state == BOX_WARM || (x->state == BOX_STAYS && TAILQ_EMPTY(&x->runs));
+
+	if (waits && now_ms - x->baseline_ms >= BASELINE_FRESH_MS)
 		box_ask_baseline(x);
 }
 
@@ -65,11 +69,16 @@ ping_one(struct box *x)
 static void
 check_deadline(struct box *x, uint64_t boot_ns)
 {
-	if (x->deadline_ns && x->state == BOX_RUNNING && x->run && x->run->phase == PHASE_ACTIVE &&
-	    boot_ns > x->deadline_ns + UINT64_C(2000000000)) {
-		log_warn("box=%llu is past its deadline and nobody ended it",
-			 (unsigned long long)x->id);
+	const struct run *r;
+
+	if (x->state >= BOX_ENDING)
+		return;
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (r->phase == PHASE_ACTIVE && r->deadline_ns &&
+	    boot_ns > r->deadline_ns + UINT64_C(2000000000)) {
+		log_warn("box=%" PRIu64 " is past its deadline and nobody ended it", x->id);
 		box_end(x, CAUSE_DEADLINE);
+		return;
 	}
 }
 
@@ -92,7 +101,12 @@ broker_tick(struct broker *b)
 		refresh_baseline(obj, now);
 	}
 	probe_tick(b, now);
+	sweep_tick(b, now);
 	admission_tick(b, now);
+	sandbox_tick(b, now);
+	store_tick(b->store, now);
+	auth_tick(b, now);
+	fronts_tick(b);
 	pool_tick(b, now);
 	on_soon(-1, 0, b);
 }
@@ -117,6 +131,8 @@ broker_init(struct broker *b, struct event_base *base)
 	TAILQ_INIT(&b->fronts);
 	TAILQ_INIT(&b->grave);
 	pool_init(b);
+	sandbox_init(b);
+	auth_init(b);
 	b->boxes = idmap_new(BOXES_MAX);
 	b->runs = idmap_new(RUNS_MAX);
 	b->soon = event_new(base, -1, 0, on_soon, b);
@@ -140,6 +156,9 @@ broker_done(struct broker *b)
 	while (b->boxes && idmap_next(b->boxes, &cursor, &id, &obj))
 		box_discard(obj);
 	box_grave_empty(b);
+	sandbox_done(b);
+	auth_done(b);
+	store_close(TAKE(b->store));
 	link_free(TAKE(b->reaper));
 	link_free(TAKE(b->supervisor));
 	engine_free(TAKE(b->engine));
@@ -156,6 +175,7 @@ void
 broker_stop(struct broker *b, uint32_t grace_ms)
 {
 	struct front *f;
+	struct run *r;
 
 	if (b->stopping)
 		return;
@@ -163,8 +183,12 @@ broker_stop(struct broker *b, uint32_t grace_ms)
 	b->stopping = true;
 	b->stop_at_ms = clock_now_ms() + grace_ms;
 	admission_fail_all(b, RUN_engine_unavailable, "Bailey is stopping.");
-	while ((f = TAILQ_FIRST(&b->fronts)))
+	while ((f = TAILQ_FIRST(&b->fronts))) {
+		/* While the link is there: a frontend that only saw it close would say "lost". */
+		while ((r = TAILQ_FIRST(&f->runs)))
+			run_cancel(r, CAUSE_OWNER_GONE);
 		front_close(f);
+	}
 	pool_drain(b);
 	if (!b->reaper || idmap_count(b->boxes) == 0)
 		(void)event_base_loopbreak(b->base);

@@ -4,7 +4,7 @@
  *
  * Runs in: bailey-broker.
  * Input: confine words on the command line, from the supervisor (trusted).
- * Owns: the event base and struct broker.
+ * Owns: the event base, struct broker, the descriptors it was started with.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 #include "confine.h"
 
 static uint32_t
-confine_self(int argc, char **argv)
+confine_self(int argc, char **argv, struct store **ret_store)
 {
 	struct confine_plan plan = {.table = TABLE_BROKER};
 	uint32_t layers = 0;
@@ -24,13 +24,17 @@ confine_self(int argc, char **argv)
 	if (confine_args(argc, argv, &plan) < 0)
 		fatal("started with unknown words; it is the supervisor that starts it");
 	log_init("bailey-broker", plan.debug ? LOG_L_DEBUG : LOG_L_WARNING);
-	r = confine_start(&plan, FD_PEER);
+	r = confine_start(&plan, FD_STATE);
 	if (r < 0)
 		fatal("confine_start: error %d", r);
 	tzset(); /* reads a file once; never again under the filter */
 	r = engine_global_init();
 	if (r < 0)
 		fatal("engine client: error %d", r);
+	/* Reads back what a former broker kept, which takes calls that the filter has not. */
+	r = store_open(FD_STATE, ret_store);
+	if (r < 0)
+		fatal("the memory for kept output: error %d", r);
 	r = confine_lock(&plan, &layers);
 	if (r < 0)
 		fatal("confine_lock: error %d", r);
@@ -45,14 +49,16 @@ main(int argc, char **argv)
 {
 	static struct broker broker;
 	struct event_base *base;
+	struct store *store = NULL;
 	uint32_t layers;
 	int r;
 
 	log_init("bailey-broker", LOG_L_WARNING);
-	layers = confine_self(argc, argv);
+	layers = confine_self(argc, argv, &store);
 	base = event_base_new();
 	if (!base || broker_init(&broker, base) < 0)
 		fatal("no event loop");
+	broker.store = store;
 	if (supervised_open(&broker, FD_SUPERVISOR) < 0 || orders_open(&broker, FD_PEER) < 0)
 		fatal("the supervisor gave no links");
 	r = link_send(broker.supervisor, IPC_ROW(ready, .version = IPC_VERSION, .layers = layers));

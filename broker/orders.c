@@ -50,6 +50,38 @@ on_watch_held(void *ctx, struct link *l, const struct ipc_row *row)
 	b->own_kill = row->u.watch_held.own_kill;
 }
 
+/* The reaper answers in order: an answer serves the runs that asked until then. What it says at
+ * the end of a run in a sandbox is where the next one starts. */
+static void
+final_figures(struct box *x, const struct ipc_watch_figures *m)
+{
+	struct run *r, *next;
+
+	if (x->answers < x->asks)
+		x->answers++;
+	for (r = TAILQ_FIRST(&x->runs); r; r = next) {
+		next = TAILQ_NEXT(r, box_entry);
+		if (r->phase == PHASE_ACCOUNT && r->ask <= x->answers)
+			run_figures(r, m);
+	}
+	if (x->state == BOX_STAYS)
+		x->baseline = *m;
+}
+
+/* A run in a sandbox took its copy as it started, unless none had come by then. */
+static void
+first_figures(struct box *x, const struct ipc_watch_figures *m)
+{
+	struct run *r;
+
+	if (x->state >= BOX_RUNNING && x->state != BOX_STAYS && x->baseline.have)
+		return;
+	x->baseline = *m;
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (!r->baseline.have)
+		r->baseline = *m;
+}
+
 static void
 on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
 {
@@ -59,10 +91,10 @@ on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (!x)
 		return;
-	if (m->phase == ACCOUNT_BASELINE && (x->state < BOX_RUNNING || !x->baseline.have))
-		x->baseline = *m;
-	else if (m->phase == ACCOUNT_FINAL && x->run && x->run->phase == PHASE_ACCOUNT)
-		run_figures(x->run, m);
+	if (m->phase == ACCOUNT_FINAL)
+		final_figures(x, m);
+	else if (m->phase == ACCOUNT_BASELINE)
+		first_figures(x, m);
 }
 
 static void
@@ -158,8 +190,9 @@ announce(struct box *x)
 	if (x->container[0])
 		(void)orders_send(b, IPC_ROW(watch_created, .box = x->id,
 					     .container = IPC_STR(x->container), .pid = x->pid));
-	if (x->deadline_ns)
-		box_tell_deadline(x);
+	x->answers = x->asks; /* the former reaper's will not come */
+	x->told_ns = 0;
+	box_tell_deadline(x);
 	if (x->state >= BOX_ENDING)
 		(void)orders_send(b, IPC_ROW(watch_kill, .box = x->id, .cause = x->cause));
 }

@@ -147,6 +147,45 @@ decide_memory(const struct settings *s, const struct ipc_call_submit *req, struc
 	return 0;
 }
 
+static int
+decide_timeout(const struct settings *s, const struct ipc_call_submit *req, struct decision *d)
+{
+	struct limits defaults;
+
+	policy_defaults(s, d->profile, &defaults);
+	d->limits.timeout_ms = req->timeout_ms ? req->timeout_ms : defaults.timeout_ms;
+	if (d->limits.timeout_ms > d->profile->timeout_max_ms)
+		return deny(d, "timeout_seconds", d->limits.timeout_ms, TIMEOUT_MIN_MS,
+			    d->profile->timeout_max_ms);
+	if (!req->timeout_ms && (req->flags & CALL_BACKGROUND))
+		d->limits.timeout_ms = 0; /* none unless it was asked for */
+	return 0;
+}
+
+/* How long a sandbox stays. */
+static int
+decide_stay(const struct ipc_call_submit *req, struct decision *d)
+{
+	const struct profile *p = d->profile;
+	uint64_t high = (uint64_t)p->lifetime_max_s * 1000;
+
+	d->ttl_s = req->ttl_s ? req->ttl_s : p->lifetime_s;
+	d->idle_s = req->idle_s ? req->idle_s : p->idle_s;
+	if (d->ttl_s > p->lifetime_max_s)
+		return deny(d, "ttl_seconds", (uint64_t)d->ttl_s * 1000, 1000, high);
+	if (d->idle_s > p->lifetime_max_s)
+		return deny(d, "idle_timeout_seconds", (uint64_t)d->idle_s * 1000, 1000, high);
+	return 0;
+}
+
+int
+policy_decide_within(const struct settings *s, const struct profile *p, const struct limits *have,
+		     const struct ipc_call_submit *req, struct decision *ret)
+{
+	*ret = (struct decision){.profile = p, .limits = *have};
+	return decide_timeout(s, req, ret);
+}
+
 int
 policy_decide(const struct settings *s, const struct ipc_call_submit *req, struct decision *ret)
 {
@@ -178,11 +217,9 @@ policy_decide(const struct settings *s, const struct ipc_call_submit *req, struc
 		r = deny(&d, "cpus", d.limits.cpus_milli, CPUS_MIN_MILLI, max_cpus(s, d.profile));
 		goto out;
 	}
-	if (req->timeout_ms)
-		d.limits.timeout_ms = req->timeout_ms;
-	if (d.limits.timeout_ms > d.profile->timeout_max_ms)
-		r = deny(&d, "timeout_seconds", d.limits.timeout_ms, TIMEOUT_MIN_MS,
-			 d.profile->timeout_max_ms);
+	r = decide_timeout(s, req, &d);
+	if (r == 0)
+		r = decide_stay(req, &d);
 out:
 	*ret = d;
 	return r;

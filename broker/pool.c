@@ -22,6 +22,9 @@
 #define CALM_MS 60000u
 #define SILENT_MS 5000u /* no pong: not fit to be handed out */
 #define AGE_MAX_PERMILLE 750u
+#define LIVES                                                                               \
+	2u /* times the profile's: a sandbox of that lifetime fits into one that has waited \
+	    */
 #define BACKOFF_FIRST_MS 1000u
 #define BACKOFF_MAX_MS 30000u
 
@@ -121,10 +124,18 @@ fit_for(const struct box *x, const struct run *r)
 	return f;
 }
 
+/* A sandbox that stays must not outlive its box. */
+static bool
+lives_long_enough(const struct box *x, const struct run *r)
+{
+	return !(r->flags & CALL_STAYS) ||
+	       x->end_ns >= clock_boot_ns() + (uint64_t)r->ttl_s * 1000000000u;
+}
+
 struct box *
 pool_take(struct run *r, struct fit *ret)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 	struct pool *pool = pool_of(b, r->profile, r->box_class);
 	uint64_t now = clock_now_ms();
 	struct box *x;
@@ -136,7 +147,8 @@ pool_take(struct run *r, struct fit *ret)
 					? r->limits.memory_bytes - x->limits.memory_bytes
 					: 0;
 
-		if (f.cold || !healthy(x, now) || !admission_fits(b, more))
+		if (f.cold || !healthy(x, now) || !admission_fits(b, more) ||
+		    !lives_long_enough(x, r))
 			continue;
 		pool_remove(x);
 		*ret = f;
@@ -148,7 +160,7 @@ pool_take(struct run *r, struct fit *ret)
 static struct box *
 find_adoptable(struct run *r)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 	struct box *best = NULL;
 	size_t cursor = 0;
 	uint64_t id;
@@ -162,7 +174,7 @@ find_adoptable(struct run *r)
 
 		if (x->pooled == POOL_STARTING && x->profile == r->profile &&
 		    x->box_class == r->box_class && !f.cold && !f.update && current(x) &&
-		    (!best || x->id < best->id))
+		    lives_long_enough(x, r) && (!best || x->id < best->id))
 			best = x;
 	}
 	return best;
@@ -327,7 +339,7 @@ pool_refill(struct broker *b)
 	policy_defaults(&b->settings, profile, &limits);
 	if (!admission_fits(b, limits.memory_bytes))
 		return;
-	x = box_new(b, profile, c, true, &limits);
+	x = box_new(b, profile, c, true, &limits, profile->lifetime_s * LIVES);
 	if (!x)
 		return;
 	x->pooled = POOL_STARTING;

@@ -4,29 +4,75 @@
  *
  * Runs in: bailey-broker.
  * Input: rows of an untrusted frontend. Who it acts for is known from the
- *        supervisor; it can name only its own calls.
+ *        supervisor, or from its first good token; it can name only its own
+ *        calls, and sandboxes of its owner.
  * Owns: nothing.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "broker.h"
 
-/* Breaking the protocol costs the link; the callback path frees the front. */
-static void
-drop(struct front *f, const char *why)
+#define CROWD_RETRY_MS 10000u
+
+/* Which flags go together; what does not is no request of ours. */
+static bool
+makes_sense(const struct ipc_call_submit *m)
 {
-	log_warn("front=%" PRIu64 " dropped: %s", f->peer_id, why);
-	front_close(f);
+	const uint32_t creates = CALL_STAYS | CALL_KEEP | CALL_HOLD;
+	const uint32_t within = CALL_BACKGROUND | CALL_STEP | CALL_TURNS;
+
+	if (m->box_class >= BOX_CLASSES || (m->flags & ~(CALL_LIVE | creates | within)))
+		return false;
+	if (m->sandbox.len)
+		return !(m->flags & creates);
+	if (m->flags & within)
+		return false;
+	if (m->flags & CALL_STAYS)
+		return m->spec.len == 0 &&
+		       (m->flags & (CALL_KEEP | CALL_HOLD)) != (CALL_KEEP | CALL_HOLD);
+	return !(m->flags & creates);
 }
 
 static void
-refuse(struct front *f, uint64_t call, enum run_status status, const char *message,
-       uint32_t retry_ms)
+submit_run(struct front *f, const struct ipc_call_submit *m)
 {
-	(void)link_send(f->link, IPC_ROW(call_ended, .call = call, .status = status,
-					 .retry_ms = retry_ms, .message = IPC_STR(message)));
+	struct broker *b = f->b;
+	struct decision d;
+	const char *crowd;
+	struct run *r;
+
+	if (policy_decide(&b->settings, m, &d) < 0) {
+		front_refuse(f, m->call, RUN_denied, d.message, 0);
+		return;
+	}
+	if (d.limits.memory_bytes > b->memory_max_bytes) {
+		front_refuse(f, m->call, RUN_denied,
+			     "The sandbox would take more memory than this host gives all "
+			     "sandboxes together. Ask for a smaller memory_mb.",
+			     0);
+		return;
+	}
+	crowd = sandbox_crowd(f, d.limits.memory_bytes);
+	if (crowd) {
+		front_refuse(f, m->call, RUN_busy, crowd, CROWD_RETRY_MS);
+		return;
+	}
+	if (f->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX) {
+		front_refuse(f, m->call, RUN_busy, run_status_advice(RUN_busy),
+			     admission_retry_ms(b));
+		return;
+	}
+	r = run_new(f, m, &d);
+	if ((m->flags & (CALL_STAYS | CALL_HOLD)) == CALL_STAYS)
+		r->box_class = BOX_SHELL; /* its interpreters start when they are asked for */
+	(void)admission_enqueue(r);       /* room was checked above */
+	if (b->probe.state == ENGINE_UP) {
+		admission_pump(b);
+	} else {
+		pool_wake(b);
+		probe_need(b);
+	}
 }
 
 static void
@@ -34,44 +80,19 @@ broker_on_call_submit(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	const struct ipc_call_submit *m = &row->u.call_submit;
 	struct front *f = ctx;
-	struct broker *b = f->b;
-	struct decision d;
-	struct run *r;
 
 	(void)l;
-	if (m->call <= f->last_call || m->box_class >= BOX_CLASSES ||
-	    (m->flags & ~(uint32_t)CALL_LIVE)) {
-		drop(f, "call_submit out of range");
+	if (m->call <= f->last_call || !makes_sense(m)) {
+		front_drop(f, "call_submit out of range");
 		return;
 	}
 	f->last_call = m->call;
-	if (b->stopping || !b->engine) {
-		refuse(f, m->call, RUN_engine_unavailable, "Bailey is stopping.", 0);
-		return;
-	}
-	if (policy_decide(&b->settings, m, &d) < 0) {
-		refuse(f, m->call, RUN_denied, d.message, 0);
-		return;
-	}
-	if (d.limits.memory_bytes > b->memory_max_bytes) {
-		refuse(f, m->call, RUN_denied,
-		       "The sandbox would take more memory than this host gives all sandboxes "
-		       "together. Ask for a smaller memory_mb.",
-		       0);
-		return;
-	}
-	if (f->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX) {
-		refuse(f, m->call, RUN_busy, run_status_advice(RUN_busy), admission_retry_ms(b));
-		return;
-	}
-	r = run_new(f, m, &d);
-	(void)admission_enqueue(r); /* room was checked above */
-	if (b->probe.state == ENGINE_UP) {
-		admission_pump(b);
-	} else {
-		pool_wake(b);
-		probe_need(b);
-	}
+	if (f->b->stopping || !f->b->engine)
+		front_refuse(f, m->call, RUN_engine_unavailable, "Bailey is stopping.", 0);
+	else if (m->sandbox.len)
+		sandbox_submit(f, m);
+	else
+		submit_run(f, m);
 }
 
 static void
@@ -84,11 +105,11 @@ broker_on_call_frame(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (!r) {
 		if (m->call == 0 || m->call > f->last_call)
-			drop(f, "call_frame of a call it never made");
+			front_drop(f, "call_frame of a call it never made");
 		return; /* else it ended while this was on its way */
 	}
 	if (run_frame_in(r, m) < 0)
-		drop(f, "call_frame against the rules");
+		front_drop(f, "call_frame against the rules");
 }
 
 static void
@@ -122,11 +143,21 @@ broker_on_warm_hint(void *ctx, struct link *l, const struct ipc_row *row)
 	probe_need(f->b);
 }
 
+/* An http front that has shown no token may do nothing else: link.c ends it. */
+#define BOUND .states = FRONT_BOUND
 const struct link_route requests_routes[] = {
-	{.num = IPC_NUM_call_submit, .handler = broker_on_call_submit},
-	{.num = IPC_NUM_call_frame, .handler = broker_on_call_frame},
-	{.num = IPC_NUM_call_cancel, .handler = broker_on_call_cancel},
-	{.num = IPC_NUM_health_query, .handler = broker_on_health_query},
-	{.num = IPC_NUM_warm_hint, .handler = broker_on_warm_hint},
+	{.num = IPC_NUM_call_submit, .handler = broker_on_call_submit, BOUND},
+	{.num = IPC_NUM_call_frame, .handler = broker_on_call_frame, BOUND},
+	{.num = IPC_NUM_call_cancel, .handler = broker_on_call_cancel, BOUND},
+	{.num = IPC_NUM_health_query, .handler = broker_on_health_query, BOUND},
+	{.num = IPC_NUM_warm_hint, .handler = broker_on_warm_hint, BOUND},
+	{.num = IPC_NUM_sandbox_list, .handler = broker_on_sandbox_list, BOUND},
+	{.num = IPC_NUM_sandbox_destroy, .handler = broker_on_sandbox_destroy, BOUND},
+	{.num = IPC_NUM_log_read, .handler = broker_on_log_read, BOUND},
+	{.num = IPC_NUM_session_open, .handler = broker_on_session_open, BOUND},
+	{.num = IPC_NUM_session_check, .handler = broker_on_session_check, BOUND},
+	{.num = IPC_NUM_cancel_tag, .handler = broker_on_cancel_tag, BOUND},
+	{.num = IPC_NUM_ask_answer, .handler = broker_on_ask_answer, BOUND},
+	{.num = IPC_NUM_token_check, .handler = broker_on_token_check},
 };
 const size_t requests_n_routes = ARRAY_LEN(requests_routes);

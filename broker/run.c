@@ -10,6 +10,11 @@
  * it) - GRANTED (its specification may come) - ACTIVE (RUN was written) -
  * ACCOUNT (EXIT was read or the box died; the reaper's figures are awaited,
  * 200 ms at most). The answer leaves before any clean-up work starts.
+ *
+ * A run in a sandbox that stays (within) begins at GRANTED and leaves its box as
+ * it was. Its call may be answered before it is over: it then has no front and
+ * goes on until its EXIT, either as its caller wished (background) or for two
+ * seconds at most, told to end (withdrawn).
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +22,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <event2/event.h>
+
 #include "broker.h"
+
+#define WITHDRAWN_MS 2000u /* for its EXIT, before its sandbox is taken for broken */
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+	struct run *r = ctx;
+
+	(void)fd;
+	(void)what;
+	if (r->phase == PHASE_ACCOUNT) {
+		run_figures(r, NULL);
+	} else if (r->withdrawn) {
+		log_warn("run=%s did not end when it was told to", r->run_id);
+		box_end(r->box, CAUSE_SILENT);
+	} else if (r->phase == PHASE_ACTIVE) {
+		box_tell_deadline(r->box);
+		broker_soon(r->b); /* the start of this call is over: a refill may begin */
+	}
+}
+
+void
+run_set_timer(struct run *r, uint32_t ms)
+{
+	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+	if (!r->timer)
+		r->timer = evtimer_new(r->b->base, on_timer, r);
+	if (!r->timer || evtimer_add(r->timer, &tv) < 0)
+		fatal("no memory for a timer");
+}
 
 struct run *
 run_new(struct front *f, const struct ipc_call_submit *m, const struct decision *d)
@@ -28,6 +66,7 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 
 	*r = (struct run){.id = b->next_run++,
 			  .call = m->call,
+			  .b = b,
 			  .front = f,
 			  .owner = owner_ref(f->owner),
 			  .phase = PHASE_QUEUED,
@@ -35,12 +74,16 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 			  .flags = m->flags,
 			  .profile = d->profile,
 			  .limits = d->limits,
+			  .ttl_s = d->ttl_s,
+			  .idle_s = d->idle_s,
+			  .kept = STORE_NONE,
 			  .queued_ms = clock_now_ms()};
 	if (m->spec.len) {
 		r->early = xcalloc(1, m->spec.len);
 		memcpy(r->early, m->spec.data, m->spec.len);
 		r->early_len = m->spec.len;
 	}
+	memcpy(r->tag, m->tag.data, m->tag.len); /* its size: messages.def */
 	random_bytes(id, sizeof(id));
 	hex_encode(r->run_id, id, sizeof(id));
 	if (idmap_put(b->runs, r->id, r) < 0)
@@ -49,16 +92,32 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 	return r;
 }
 
-static void
-set_phase(struct run *r, enum run_phase to)
+void
+run_set_phase(struct run *r, enum run_phase to)
 {
-	struct broker *b = r->front->b;
-
 	if (to == PHASE_STARTING)
-		b->starting++;
+		r->b->starting++;
 	else if (r->phase == PHASE_STARTING)
-		b->starting--;
+		r->b->starting--;
 	r->phase = to;
+}
+
+/* Whether somebody waits for it: what the pool takes into account. */
+static void
+count_in_flight(struct run *r, bool counts)
+{
+	if (counts && !r->in_flight)
+		r->b->in_flight++;
+	else if (!counts && r->in_flight)
+		r->b->in_flight--;
+	r->in_flight = counts;
+}
+
+static void
+attach(struct run *r, struct box *x)
+{
+	r->box = x;
+	TAILQ_INSERT_TAIL(&x->runs, r, box_entry);
 }
 
 static struct box *
@@ -66,26 +125,36 @@ detach(struct run *r)
 {
 	struct box *x = r->box;
 
-	if (x)
-		x->run = NULL;
+	if (!x)
+		return NULL;
+	TAILQ_REMOVE(&x->runs, r, box_entry);
+	session_run_close(&x->session, r->number);
+	r->number = 0;
 	r->box = NULL;
 	return x;
 }
 
 static void
+leave_front(struct run *r)
+{
+	if (r->front)
+		TAILQ_REMOVE(&r->front->runs, r, front_entry);
+	r->front = NULL;
+}
+
+static void
 leave(struct run *r)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 
-	if (r->phase == PHASE_QUEUED)
-		admission_dequeue(r);
-	else
-		b->in_flight--;
-	if (r->phase == PHASE_STARTING)
-		b->starting--;
-	TAILQ_REMOVE(&r->front->runs, r, front_entry);
+	admission_dequeue(r);
+	count_in_flight(r, false);
+	run_set_phase(r, PHASE_ACCOUNT);
+	leave_front(r);
 	(void)idmap_take(b->runs, r->id);
 	owner_unref(b, r->owner);
+	if (r->timer)
+		event_free(r->timer);
 	free(r->early);
 	free(r);
 	broker_soon(b);
@@ -94,12 +163,16 @@ leave(struct run *r)
 static struct run_facts
 facts_of(const struct run *r, const struct ipc_watch_figures *final)
 {
-	const struct box *x = r->box;
+	const struct ipc_watch_figures *base = r->within ? &r->baseline
+					       : r->box  ? &r->box->baseline
+							 : NULL;
 
 	return (struct run_facts){.exit = r->have_exit ? &r->exit : NULL,
 				  .cause = r->cause,
-				  .oom_event = x && x->oom,
-				  .baseline = x && x->baseline.have ? &x->baseline : NULL,
+				  .oom_event = r->oom,
+				  .within = r->within,
+				  .alone = r->alone,
+				  .baseline = base && base->have ? base : NULL,
 				  .final = final};
 }
 
@@ -124,27 +197,49 @@ send_ended(struct run *r, enum run_status status, const char *message, uint32_t 
 		m->guest = (struct ipc_bin){r->exit_raw, sizeof(r->exit_raw)};
 	}
 	verdict_figures(&facts, m);
-	if (r->front->link)
+	if (r->front && r->front->link)
 		(void)link_send(r->front->link, &row); /* a full link closes itself */
+}
+
+/* What is kept of it is complete. */
+static void
+close_kept(struct run *r, enum run_status status)
+{
+	struct store_end end = {.status = status, .cause = r->have_exit ? CAUSE_DONE : r->cause};
+
+	if (r->have_exit) {
+		end.exit_code = r->exit.exit_code;
+		end.signal = r->exit.signal;
+		end.written[0] = r->exit.stdout_bytes;
+		end.written[1] = r->exit.stderr_bytes;
+	}
+	store_run_end(r->b->store, r->kept, &end);
+	r->kept = STORE_NONE;
 }
 
 static void
 finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms,
        const struct ipc_watch_figures *final)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 	struct box *x;
 	enum end_cause cause = r->have_exit ? CAUSE_DONE : r->cause;
+	bool within = r->within;
 
-	send_ended(r, status, message ? message : run_status_advice(status), retry_ms, final);
+	if (r->front)
+		send_ended(r, status, message ? message : run_status_advice(status), retry_ms,
+			   final);
 	log_info("run=%s box=%" PRIu64 " class=%d start=%d status=%s queue_ms=%" PRIu64
 		 " run_us=%" PRIu64,
 		 r->run_id, r->box ? r->box->id : 0, (int)r->box_class, (int)r->start,
 		 run_status_name(status), r->left_queue_ms ? r->left_queue_ms - r->queued_ms : 0,
 		 r->have_exit ? r->exit_us - r->run_us : 0);
+	close_kept(r, status);
 	x = detach(r);
 	leave(r);
-	if (x && cause == CAUSE_DONE && b->in_flight == 0 && b->queued == 0)
+	if (x && within)
+		sandbox_used(x);
+	else if (x && cause == CAUSE_DONE && b->in_flight == 0 && b->queued == 0)
 		box_event(x, ON_DONE);
 	else if (x)
 		box_end(x, cause == CAUSE_NONE ? CAUSE_START : cause);
@@ -156,91 +251,68 @@ run_finish(struct run *r, enum run_status status, const char *message, uint32_t 
 	finish(r, status, message, retry_ms, NULL);
 }
 
-static int write_frame(struct run *r, const struct ipc_call_frame *m);
-
 /* ---- into a box ---- */
 
 static void
-send_granted(struct run *r)
+send_granted(const struct run *r)
 {
 	const struct limits *l = &r->limits;
 	const struct box *x = r->box;
+	const struct sandbox *s = x->sandbox;
 
-	set_phase(r, PHASE_GRANTED);
-	/* The word before the RUN frame: after it the call is never repeated. */
-	(void)link_send(r->front->link,
-			IPC_ROW(call_granted, .call = r->call, .start = r->start,
-				.run_id = {r->run_id, 32},
-				.queue_ms = (uint32_t)(r->left_queue_ms - r->queued_ms),
-				.timeout_ms = l->timeout_ms, .memory_bytes = l->memory_bytes,
-				.cpus_milli = l->cpus_milli, .pids = l->pids,
-				.workspace_bytes = x->limits.workspace_bytes,
-				.tmp_bytes = x->limits.tmp_bytes));
-	r->word_queued = r->front->link && link_queued(r->front->link) > 0;
+	(void)link_send(
+		r->front->link,
+		IPC_ROW(call_granted, .call = r->call, .start = r->start, .run_id = {r->run_id, 32},
+			.queue_ms = (uint32_t)(r->left_queue_ms - r->queued_ms),
+			.timeout_ms = l->timeout_ms, .memory_bytes = l->memory_bytes,
+			.cpus_milli = l->cpus_milli, .pids = l->pids,
+			.workspace_bytes = x->limits.workspace_bytes,
+			.tmp_bytes = x->limits.tmp_bytes, .sandbox = IPC_STR(s ? s->id : ""),
+			.ttl_ms = s ? sandbox_left_ms(s) : 0, .idle_ms = s ? s->idle_ms : 0));
 }
 
-/* Writes the specification that came with the submission. r may be gone. */
-static void
-release_early(struct run *r)
-{
-	struct ipc_call_frame m = {.call = r->call, .type = GUEST_h_run};
-	cleanup_free uint8_t *early = TAKE(r->early);
-
-	if (r->phase != PHASE_GRANTED)
-		return; /* its box died meanwhile */
-	m.data = (struct ipc_bin){early, r->early_len};
-	(void)write_frame(r, &m); /* its size was checked: it breaks no rule */
-}
-
-/* Grants, and writes the specification at once where it came ahead, unless the word itself waits
- * in the link: were we to die then, the frontend would have the code run again. r may be gone. */
-static void
-grant(struct run *r)
-{
-	send_granted(r);
-	if (r->early && !r->word_queued)
-		release_early(r);
-}
-
+/* The word before the RUN frame: after it the call is never repeated. For a call that wants a
+ * sandbox it is all: the box stays. r may be gone. */
 void
-run_words_out(struct front *f)
+run_grant(struct run *r)
 {
-	struct run *r, *next;
-
-	for (r = TAILQ_FIRST(&f->runs); r; r = next) {
-		next = TAILQ_NEXT(r, front_entry); /* writing may end r, and no other run */
-		if (!r->word_queued)
-			continue;
-		r->word_queued = false;
-		if (r->early)
-			release_early(r);
+	run_set_phase(r, PHASE_GRANTED);
+	if (r->flags & CALL_STAYS) {
+		sandbox_born(r);
+		send_granted(r);
+		r->within = true; /* its end is not the box's */
+		run_finish(r, RUN_ok, NULL, 0);
+		return;
 	}
+	if (!r->within)
+		r->number = session_run_open(&r->box->session); /* a new box: there is room */
+	send_granted(r);
+	r->word_queued = r->front->link && link_queued(r->front->link) > 0;
+	run_words_follow(r);
 }
 
 static void
 leave_queue(struct run *r)
 {
 	admission_dequeue(r);
-	set_phase(r, PHASE_STARTING);
+	run_set_phase(r, PHASE_STARTING);
 	r->left_queue_ms = clock_now_ms();
-	r->front->b->in_flight++;
+	count_in_flight(r, true);
 }
 
 /* Back to the queue, once: for a failure that says what to do otherwise. */
 static bool
 requeue(struct run *r)
 {
-	struct broker *b = r->front->b;
-
 	if (r->retried || r->phase != PHASE_STARTING)
 		return false;
 	r->retried = true;
 	if (admission_enqueue(r) < 0)
 		return false;
 	(void)detach(r);
-	set_phase(r, PHASE_QUEUED);
-	b->in_flight--;
-	broker_soon(b);
+	run_set_phase(r, PHASE_QUEUED);
+	count_in_flight(r, false);
+	broker_soon(r->b);
 	return true;
 }
 
@@ -273,49 +345,68 @@ on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 		probe_lost(b, res);
 		run_finish(r, res->err == -ENOENT ? RUN_lost : probe_status(res), text, 0);
 	} else if (r->phase == PHASE_STARTING) {
-		grant(r);
+		run_grant(r);
 	}
 }
 
 void
 run_start_in(struct run *r, struct box *x, const struct fit *fit)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 
 	leave_queue(r);
 	admission_count(x, r->owner);
 	r->start = fit->start;
-	r->box = x;
-	x->run = r;
+	attach(r, x);
 	box_event(x, ON_GRANT);
 	if (fit->update) {
 		admission_resize(x, &r->limits);
 		engine_update(b->engine, x->container, r->limits.memory_bytes, r->limits.cpus_milli,
 			      b, r->id, on_updated);
 	}
-	if (!fit->update || !fit->wait)
-		grant(r);
+	/* What stays is not to stay without its limits. */
+	if (!fit->update || (!fit->wait && !(r->flags & CALL_STAYS)))
+		run_grant(r);
 }
 
 void
 run_start_cold(struct run *r)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 	struct box *x = pool_adopt(r);
 
 	leave_queue(r);
 	r->start = START_COLD;
 	if (!x)
-		x = box_new(b, r->profile, r->box_class, false, &r->limits);
+		x = box_new(b, r->profile, r->box_class, false, &r->limits,
+			    r->flags & CALL_STAYS ? r->ttl_s + SANDBOX_START_S
+						  : r->profile->lifetime_s);
 	if (!x) {
 		run_finish(r, RUN_busy, NULL, admission_retry_ms(b));
 		return;
 	}
 	admission_count(x, r->owner);
-	r->box = x;
-	x->run = r;
+	attach(r, x);
 	if (x->state == BOX_READY) /* adopted while its interpreter was starting */
 		run_box_ready(r);
+}
+
+void
+run_start_within(struct run *r, struct box *x)
+{
+	struct run *other;
+
+	r->within = true;
+	r->start = START_WARM;
+	r->left_queue_ms = r->queued_ms;
+	r->baseline = x->baseline;
+	r->alone = TAILQ_EMPTY(&x->runs);
+	TAILQ_FOREACH(other, &x->runs, box_entry)
+	other->alone = false;
+	attach(r, x);
+	r->number = session_run_open(&x->session);
+	count_in_flight(r, true);
+	run_grant(r);
 }
 
 void
@@ -324,13 +415,13 @@ run_box_ready(struct run *r)
 	if (r->phase != PHASE_STARTING)
 		return;
 	box_event(r->box, ON_GRANT);
-	grant(r);
+	run_grant(r);
 }
 
 void
 run_box_failed(struct run *r, const struct engine_result *why)
 {
-	struct broker *b = r->front->b;
+	struct broker *b = r->b;
 	enum run_status status = probe_status(why);
 	char text[400];
 
@@ -347,97 +438,17 @@ run_box_failed(struct run *r, const struct engine_result *why)
 	run_finish(r, status, text, 0);
 }
 
-/* ---- frames ---- */
-
-static int
-write_frame(struct run *r, const struct ipc_call_frame *m)
-{
-	static uint8_t out[GUEST_FRAME_MAX]; /* one thread, used within the call */
-	struct box *x = r->box;
-	int n, sent;
-
-	n = session_host_frame(&x->session, m->type, m->stream, &m->data, out);
-	if (n < 0)
-		return n;
-	if (r->phase == PHASE_GRANTED && x->session.running)
-		r->run_us = clock_now_us(); /* before the write: it may cost us the processor */
-	sent = x->attach ? attach_send(x->attach, out, (size_t)n) : -EPIPE;
-	if (sent == -ENOBUFS)
-		box_end(x, CAUSE_DIED); /* the engine reads no more */
-	if (sent < 0)
-		return 0; /* its stream may still hold the end of the run, and then closes */
-	if (r->phase == PHASE_GRANTED && x->session.running) {
-		set_phase(r, PHASE_ACTIVE);
-		x->deadline_ns = clock_boot_ns() +
-				 ((uint64_t)r->limits.timeout_ms + DEADLINE_SLACK_MS) * 1000000u;
-		box_event(x, ON_RUN);
-	}
-	return 0;
-}
-
-int
-run_frame_in(struct run *r, const struct ipc_call_frame *m)
-{
-	if (r->phase == PHASE_ACCOUNT)
-		return 0; /* the run is over; the frontend does not know yet */
-	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
-		return -EPROTO; /* it has not heard the word */
-	if (r->word_queued) {
-		/* Then it has heard it: the word is out. */
-		uint64_t id = r->id;
-		struct broker *b = r->front->b;
-		r->word_queued = false;
-		if (r->early)
-			release_early(r);
-		if (!idmap_get(b->runs, id))
-			return 0;
-	}
-	return write_frame(r, m);
-}
+/* ---- ends ---- */
 
 void
-run_expect_exit(struct run *r)
+run_account(struct run *r)
 {
-	if (r->phase == PHASE_ACTIVE && !r->asked)
-		r->asked = orders_send(r->box->b, IPC_ROW(watch_account, .box = r->box->id,
-							  .phase = ACCOUNT_FINAL)) == 0;
-}
-
-static void
-ask_figures(struct run *r)
-{
-	struct box *x = r->box;
-
 	run_expect_exit(r);
-	set_phase(r, PHASE_ACCOUNT);
+	run_set_phase(r, PHASE_ACCOUNT);
 	if (r->asked)
-		box_arm(x, FIGURES_WAIT_MS);
+		run_set_timer(r, FIGURES_WAIT_MS);
 	else
 		run_figures(r, NULL);
-}
-
-void
-run_guest_frame(struct run *r, const struct guest_frame *f)
-{
-	struct box *x = r->box;
-	uint8_t ack[GUEST_HEADER_LEN + 8 + GUEST_CRC_LEN];
-	size_t n;
-
-	if (r->phase != PHASE_ACTIVE)
-		return;
-	if (f->row->type == GUEST_g_exit) {
-		r->exit_us = clock_now_us();
-		r->have_exit = guest_get_g_exit(f->payload, f->len, &r->exit) == 0;
-		memcpy(r->exit_raw, f->payload, sizeof(r->exit_raw));
-		ask_figures(r);
-		return;
-	}
-	(void)link_send(r->front->link, IPC_ROW(run_frame, .call = r->call, .type = f->row->type,
-						.stream = f->stream, .data = {f->payload, f->len}));
-	/* Forwarded counts as kept: the store of kept output will stand here. */
-	n = session_ack(&x->session, false, ack);
-	if (n && x->attach)
-		(void)attach_send(x->attach, ack, n); /* a dead stream says so itself */
 }
 
 void
@@ -445,16 +456,21 @@ run_figures(struct run *r, const struct ipc_watch_figures *m)
 {
 	struct run_facts facts = facts_of(r, m);
 	enum run_status status = verdict_status(&facts);
-	char text[300];
+	char text[400];
 
 	if (r->phase != PHASE_ACCOUNT)
 		return;
-	if (r->box && r->box->state < BOX_REMOVING)
-		box_disarm(r->box);
 	finish(r, status, verdict_message(&facts, status, text, sizeof(text)), 0, m);
 }
 
-/* ---- ends ---- */
+/* The reaper's clock ends a box for one of its runs; the others are lost with it. */
+static enum end_cause
+cause_for(const struct run *r, enum end_cause cause)
+{
+	bool late = r->deadline_ns && clock_boot_ns() >= r->deadline_ns;
+
+	return cause == CAUSE_DEADLINE && r->within && !late ? CAUSE_DIED : cause;
+}
 
 void
 run_box_ended(struct run *r, enum end_cause cause)
@@ -462,19 +478,21 @@ run_box_ended(struct run *r, enum end_cause cause)
 	struct engine_result why = {.err = -EPIPE, .message = "the sandbox ended while starting"};
 	struct run_facts facts;
 	enum run_status status;
-	char text[300];
+	char text[400];
 
 	if (r->phase == PHASE_ACCOUNT)
 		return; /* EXIT was read: only figures are missing */
-	r->cause = cause;
+	if (!r->withdrawn)
+		r->cause = cause_for(r, cause);
 	if (r->phase == PHASE_STARTING) {
 		run_box_failed(r, &why);
-	} else if (cause == CAUSE_DEADLINE || r->phase == PHASE_GRANTED) {
+	} else if (cause == CAUSE_DEADLINE || cause == CAUSE_DESTROYED ||
+		   r->phase == PHASE_GRANTED) {
 		facts = facts_of(r, NULL);
 		status = verdict_status(&facts);
 		run_finish(r, status, verdict_message(&facts, status, text, sizeof(text)), 0);
 	} else {
-		ask_figures(r);
+		run_account(r);
 	}
 }
 
@@ -488,18 +506,34 @@ run_box_gone(struct run *r)
 }
 
 void
-run_cancel(struct run *r, enum end_cause cause)
+run_let_go(struct run *r, enum run_status status)
 {
-	uint8_t out[GUEST_HEADER_LEN + 4 + GUEST_CRC_LEN];
-	struct box *x = r->box;
-	size_t n;
+	send_ended(r, status, run_status_advice(status), 0, NULL);
+	leave_front(r);
+	count_in_flight(r, false);
+	run_feed_itself(r);
+}
+
+void
+run_withdraw(struct run *r, enum run_status status, enum end_cause cause)
+{
+	const struct session_run *n = r->box ? session_run(&r->box->session, r->number) : NULL;
 
 	r->cause = cause;
 	r->have_exit = false;
-	if (r->phase == PHASE_ACTIVE && x->attach) {
-		n = session_end_frame(&x->session, cause, out);
-		if (n)
-			(void)attach_send(x->attach, out, n); /* the kill follows anyway */
+	if (n && n->told)
+		run_tell_end(r, cause);
+	if (r->within && n && n->told) {
+		r->withdrawn = true;
+		run_let_go(r, status);
+		run_set_timer(r, WITHDRAWN_MS);
+	} else {
+		run_finish(r, status, NULL, 0);
 	}
-	run_finish(r, RUN_cancelled, NULL, 0);
+}
+
+void
+run_cancel(struct run *r, enum end_cause cause)
+{
+	run_withdraw(r, RUN_cancelled, cause);
 }

@@ -6,27 +6,27 @@
  * Input: bytes of a hostile guest; frames of an untrusted frontend.
  * Owns: struct session (numbers, limits, the unparsed rest of a frame). No I/O.
  *
- * One run a session (single use): it is run 1. A guest may send output only
- * while its run is on, in order and within the credit its frontend gave; the
- * first thing wrong ends the box, nothing is ever repaired.
+ * A session has many runs, GUEST_RUNS_MAX at once, told apart by their numbers;
+ * sequence and acknowledgement are the session's. A guest may send output of a
+ * run only between its h_run and its EXIT, in order and within the credit given
+ * for it; the first thing wrong ends the box, nothing is ever repaired.
  */
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
 #include "broker.h"
 
-#define RUN_NUMBER 1u
 #define ACK_EVERY 65536u
 #define CREDIT_AHEAD_MAX ((uint64_t)4 * GUEST_WINDOW)
 #define CHATTER_MAX 65536u /* between two pings; an honest guest needs a hundredth */
+#define CHATTER_RUN 4096u  /* and as much more for each run begun meanwhile: it is acknowledged */
 
 void
 session_init(struct session *s)
 {
 	*s = (struct session){0};
 	buf_init(&s->rx, (size_t)2 * GUEST_FRAME_MAX);
-	for (int i = 0; i < 3; i++)
-		s->granted[i] = GUEST_WINDOW;
 }
 
 void
@@ -35,20 +35,73 @@ session_done(struct session *s)
 	buf_done(&s->rx);
 }
 
+static struct session_run *
+place_of(struct session *s, uint32_t number)
+{
+	for (size_t i = 0; i < GUEST_RUNS_MAX; i++)
+		if (s->run[i].number == number)
+			return &s->run[i];
+	return NULL;
+}
+
+struct session_run *
+session_run(struct session *s, uint32_t number)
+{
+	return number ? place_of(s, number) : NULL;
+}
+
+uint32_t
+session_run_open(struct session *s)
+{
+	struct session_run *n = place_of(s, 0);
+
+	if (!n || s->last_run == UINT32_MAX)
+		return 0;
+	*n = (struct session_run){.number = ++s->last_run};
+	s->chatter -= s->chatter < CHATTER_RUN ? s->chatter : CHATTER_RUN;
+	for (size_t i = 0; i < STREAMS; i++)
+		n->granted[i] = GUEST_WINDOW;
+	return n->number;
+}
+
+void
+session_run_close(struct session *s, uint32_t number)
+{
+	struct session_run *n = session_run(s, number);
+
+	if (n)
+		n->number = 0;
+}
+
+static bool
+is_output(uint32_t stream)
+{
+	return stream == STREAM_STDOUT || stream == STREAM_STDERR || stream == STREAM_VALUE;
+}
+
+/* The run a frame speaks of, if it is going on. */
+static struct session_run *
+going(struct session *s, const struct guest_frame *f)
+{
+	struct session_run *n = session_run(s, f->run);
+
+	return n && n->running ? n : NULL;
+}
+
 static int
 output_allowed(struct session *s, const struct guest_frame *f)
 {
+	struct session_run *n = going(s, f);
 	uint64_t *used, most;
 
-	if (!s->running || s->exited || f->run != RUN_NUMBER ||
-	    (f->stream != STREAM_STDOUT && f->stream != STREAM_STDERR))
+	if (!n || !is_output(f->stream))
 		return -EBADMSG;
 	if (f->row->type == GUEST_g_tail) {
-		used = &s->tail[f->stream];
+		used = &n->tail[f->stream];
 		most = GUEST_TAIL_MAX;
 	} else {
-		used = &s->sent[f->stream];
-		most = s->granted[f->stream];
+		used = &n->sent[f->stream];
+		most = n->granted[f->stream];
 	}
 	if (f->len > most - *used)
 		return -EBADMSG;
@@ -57,24 +110,29 @@ output_allowed(struct session *s, const struct guest_frame *f)
 	return 0;
 }
 
+/* A run whose specification was broken off by h_end ends too. */
 static int
 exit_allowed(struct session *s, const struct guest_frame *f)
 {
-	if (!s->running || s->exited || f->run != RUN_NUMBER)
+	struct session_run *n = session_run(s, f->run);
+
+	if (!n || (!n->running && !n->ended))
 		return -EBADMSG;
-	s->exited = true;
+	s->unacked += (uint32_t)f->len;
+	n->number = 0; /* nothing of it may follow */
 	return 0;
 }
 
 static int
 credit_allowed(struct session *s, const struct guest_frame *f)
 {
+	struct session_run *n = going(s, f);
 	struct guest_g_credit m;
 
-	if (!s->running || s->exited || f->run != RUN_NUMBER || f->stream != STREAM_STDIN ||
-	    guest_get_g_credit(f->payload, f->len, &m) < 0 || m.limit < s->granted[STREAM_STDIN])
+	if (!n || f->stream != STREAM_STDIN || guest_get_g_credit(f->payload, f->len, &m) < 0 ||
+	    m.limit < n->granted[STREAM_STDIN])
 		return -EBADMSG;
-	s->granted[STREAM_STDIN] = m.limit;
+	n->granted[STREAM_STDIN] = m.limit;
 	return 0;
 }
 
@@ -90,7 +148,7 @@ ack_allowed(struct session *s, const struct guest_frame *f)
 	return 0;
 }
 
-/* hello comes first and once; nothing but pongs, ready and hello without a run. */
+/* hello comes first and once; nothing but pongs, acks, ready and hello without a run. */
 static int
 frame_allowed(struct session *s, const struct guest_frame *f)
 {
@@ -189,82 +247,103 @@ session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
 	return 0;
 }
 
-bool
+uint32_t
 session_hints_exit(const struct session *s, const uint8_t *p, size_t n)
 {
 	const size_t whole = GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN;
+	uint32_t run;
 
-	return s->running && !s->exited && buf_len(&s->rx) == 0 && n >= whole &&
-	       p[n - whole] == GUEST_g_exit;
+	if (buf_len(&s->rx) || n < whole || p[n - whole] != GUEST_g_exit)
+		return 0;
+	memcpy(&run, p + n - whole + 4, sizeof(run));
+	return le32toh(run);
 }
 
 static int
-credit_of_frontend(struct session *s, uint32_t stream, const struct ipc_bin *data)
+credit_of_frontend(struct session_run *n, uint32_t stream, const struct ipc_bin *data)
 {
 	struct guest_h_credit m;
 
-	if (!s->running || (stream != STREAM_STDOUT && stream != STREAM_STDERR) ||
-	    guest_get_h_credit(data->data, data->len, &m) < 0)
+	if (!n->running || !is_output(stream) || guest_get_h_credit(data->data, data->len, &m) < 0)
 		return -EPROTO;
-	if (m.limit < s->granted[stream] || m.limit > s->sent[stream] + CREDIT_AHEAD_MAX)
+	if (m.limit < n->granted[stream] || m.limit > n->sent[stream] + CREDIT_AHEAD_MAX)
 		return -EPROTO;
-	s->granted[stream] = m.limit;
+	n->granted[stream] = m.limit;
 	return 0;
 }
 
 static int
-spec_of_frontend(struct session *s, uint32_t stream, const struct ipc_bin *data, bool last)
+spec_of_frontend(struct session_run *n, uint32_t stream, const struct ipc_bin *data, bool last)
 {
-	if (s->running || stream != 0 || data->len > GUEST_SPEC_MAX - s->spec_bytes)
+	if (n->running || stream != 0 || data->len > GUEST_SPEC_MAX - n->spec_bytes)
 		return -EPROTO;
-	s->spec_bytes += (uint32_t)data->len;
-	s->running = last;
+	n->spec_bytes += (uint32_t)data->len;
+	n->running = last;
 	return 0;
 }
 
 static int
-stdin_of_frontend(struct session *s, uint32_t stream, const struct ipc_bin *data, bool eof)
+stdin_of_frontend(struct session_run *n, uint32_t stream, const struct ipc_bin *data, bool eof)
 {
-	if (!s->running || s->stdin_closed || stream != STREAM_STDIN ||
-	    data->len > s->granted[STREAM_STDIN] - s->sent[STREAM_STDIN])
+	if (!n->running || n->stdin_closed || stream != STREAM_STDIN ||
+	    data->len > n->granted[STREAM_STDIN] - n->sent[STREAM_STDIN])
 		return -EPROTO;
-	s->sent[STREAM_STDIN] += data->len;
-	s->stdin_closed = eof;
+	n->sent[STREAM_STDIN] += data->len;
+	n->stdin_closed = eof;
 	return 0;
 }
 
 int
-session_host_frame(struct session *s, uint32_t type, uint32_t stream, const struct ipc_bin *data,
-		   uint8_t *out)
+session_host_frame(struct session *s, uint32_t number, uint32_t type, uint32_t stream,
+		   const struct ipc_bin *data, uint8_t *out)
 {
 	const struct guest_row *row = guest_row(type);
+	struct session_run *n = session_run(s, number);
 	int r;
 
-	if (!row || row->dir != H2G || row->reader != GUEST_READ_FRONTEND || data->len < row->min ||
-	    data->len > row->max)
+	if (!n || n->ended || !row || row->dir != H2G || row->reader != GUEST_READ_FRONTEND ||
+	    data->len < row->min || data->len > row->max)
 		return -EPROTO;
 	if (row->type == GUEST_h_credit)
-		r = credit_of_frontend(s, stream, data);
+		r = credit_of_frontend(n, stream, data);
 	else if (row->type == GUEST_h_spec || row->type == GUEST_h_run)
-		r = spec_of_frontend(s, stream, data, row->type == GUEST_h_run);
+		r = spec_of_frontend(n, stream, data, row->type == GUEST_h_run);
 	else
-		r = stdin_of_frontend(s, stream, data, row->type == GUEST_h_stdin_eof);
+		r = stdin_of_frontend(n, stream, data, row->type == GUEST_h_stdin_eof);
 	if (r < 0)
 		return r;
-	return (int)guest_frame_write(out, row->type, (uint8_t)stream, RUN_NUMBER,
+	n->told = true;
+	return (int)guest_frame_write(out, row->type, (uint8_t)stream, number,
 				      row->sequenced ? ++s->host_seq : 0, data->data, data->len);
 }
 
 size_t
-session_end_frame(struct session *s, enum end_cause cause, uint8_t *out)
+session_end_frame(struct session *s, uint32_t number, enum end_cause cause, uint8_t *out)
 {
+	struct session_run *n = session_run(s, number);
 	struct guest_h_end m = {.cause = cause};
 	uint8_t payload[4];
 
-	if (!s->running)
+	if (!n || !n->told || n->ended)
 		return 0;
+	n->ended = true;
 	guest_put_h_end(&m, payload);
-	return guest_frame_write(out, GUEST_h_end, 0, RUN_NUMBER, ++s->host_seq, payload,
+	return guest_frame_write(out, GUEST_h_end, 0, number, ++s->host_seq, payload,
+				 sizeof(payload));
+}
+
+size_t
+session_own_credit(struct session *s, uint32_t number, uint32_t stream, uint8_t *out)
+{
+	struct session_run *n = session_run(s, number);
+	struct guest_h_credit m;
+	uint8_t payload[8];
+
+	if (!n || !n->running || n->granted[stream] - n->sent[stream] > GUEST_WINDOW / 2)
+		return 0;
+	m.limit = n->granted[stream] = n->sent[stream] + GUEST_WINDOW;
+	guest_put_h_credit(&m, payload);
+	return guest_frame_write(out, GUEST_h_credit, (uint8_t)stream, number, 0, payload,
 				 sizeof(payload));
 }
 
@@ -274,7 +353,7 @@ session_ack(struct session *s, bool now, uint8_t *out)
 	struct guest_h_ack m = {.seq = s->guest_seq};
 	uint8_t payload[8];
 
-	if (!s->unacked || s->exited || (!now && s->unacked < ACK_EVERY))
+	if (!s->unacked || (!now && s->unacked < ACK_EVERY))
 		return 0;
 	s->unacked = 0;
 	guest_put_h_ack(&m, payload);

@@ -173,6 +173,7 @@ static void
 on_frame(void *ctx, const struct guest_frame *f)
 {
 	struct box *x = ctx;
+	struct run *r;
 
 	if (x->state >= BOX_ENDING)
 		return;
@@ -184,8 +185,8 @@ on_frame(void *ctx, const struct guest_frame *f)
 	}
 	if (f->row->type == GUEST_g_pong)
 		x->session.pong_ms = clock_now_ms();
-	else if (x->run && (f->row->reader == GUEST_READ_FRONTEND || f->row->type == GUEST_g_exit))
-		run_guest_frame(x->run, f);
+	else if ((r = box_run(x, f->run))) /* only frames of a run carry its number */
+		run_guest_frame(r, f);
 }
 
 static void
@@ -202,6 +203,8 @@ on_data(void *ctx, uint64_t tag, int stream, const uint8_t *p, size_t n)
 {
 	struct box *x = box_find(ctx, tag);
 	enum box_state before;
+	uint32_t number;
+	struct run *r;
 	bool ready;
 
 	if (!x || x->state >= BOX_ENDING)
@@ -217,16 +220,19 @@ on_data(void *ctx, uint64_t tag, int stream, const uint8_t *p, size_t n)
 	before = x->state;
 	ready = x->session.hello && x->session.ready;
 	/* The reaper reads the counters while the output before EXIT is passed on. */
-	if (x->run && x->run->misled < HINTS_MAX && session_hints_exit(&x->session, p, n))
-		run_expect_exit(x->run);
+	number = session_hints_exit(&x->session, p, n);
+	r = box_run(x, number);
+	if (r && r->misled < HINTS_MAX)
+		run_expect_exit(r);
 	if (session_feed(&x->session, p, n, x, on_frame) < 0) {
 		log_warn("box=%" PRIu64 " broke the stream rules", x->id);
 		box_end(x, CAUSE_BAD_FRAME);
 		return;
 	}
-	if (x->run && x->run->phase == PHASE_ACTIVE && x->run->asked) {
-		x->run->asked = false; /* it was no EXIT */
-		x->run->misled++;
+	r = box_run(x, number);
+	if (r && r->phase == PHASE_ACTIVE && r->asked) {
+		r->asked = false; /* it was no EXIT */
+		r->misled++;
 	}
 	if (before < BOX_WARM && !ready)
 		box_event(x, ON_HEARD);

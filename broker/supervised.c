@@ -61,6 +61,22 @@ on_configured(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
+on_token(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	if (auth_on_token(ctx, &row->u.token) < 0)
+		fatal("a token the broker cannot use");
+}
+
+static void
+on_tokens_end(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	if (auth_on_tokens_end(ctx, &row->u.tokens_end) < 0)
+		fatal("tokens the broker cannot use");
+}
+
+static void
 on_fd(void *ctx, struct link *l, int fd)
 {
 	struct broker *b = ctx;
@@ -109,6 +125,8 @@ static const struct link_route routes[] = {
 	{.num = IPC_NUM_engine, .handler = on_engine, .once = true},
 	{.num = IPC_NUM_engine_pem, .handler = on_engine_pem},
 	{.num = IPC_NUM_configured, .handler = on_configured, .once = true},
+	{.num = IPC_NUM_token, .handler = on_token},
+	{.num = IPC_NUM_tokens_end, .handler = on_tokens_end},
 	{.num = IPC_NUM_peer, .handler = on_peer},
 	{.num = IPC_NUM_layers, .handler = on_layers},
 	{.num = IPC_NUM_stop, .handler = on_stop},

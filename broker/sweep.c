@@ -7,6 +7,9 @@
  *        use the engine, who needs no forgery to remove containers).
  * Owns: struct sweep, the ids still to be removed.
  *
+ * The first list is asked for again some seconds later: what an engine was still making for a
+ * tree just killed is in no list before it is made.
+ *
  * A container of another tree is only removed after the reaper, which can look
  * at processes, has said that its tree is dead. One of this tree is removed when
  * its box number is unknown here: a former broker of this tree made it.
@@ -18,6 +21,8 @@
 #include <time.h>
 
 #include "broker.h"
+
+#define AGAIN_MS 5000u
 
 static void remove_next(struct broker *b);
 
@@ -99,6 +104,8 @@ on_list(void *ctx, const struct engine_result *r, const struct engine_container 
 	void *obj;
 
 	b->sweep.listing = false;
+	if (b->sweep.again_ms == 0)
+		b->sweep.again_ms = clock_now_ms() + AGAIN_MS;
 	if (r->err < 0) {
 		log_warn("sweep: no list: %s", r->message ? r->message : "");
 		probe_lost(b, r);
@@ -134,6 +141,15 @@ sweep_start(struct broker *b)
 		x->listed = false;
 	}
 	engine_list(b->engine, b->settings.user_hash, b, on_list);
+}
+
+void
+sweep_tick(struct broker *b, uint64_t now_ms)
+{
+	if (b->sweep.again_ms == 0 || now_ms < b->sweep.again_ms || b->stopping)
+		return;
+	b->sweep.again_ms = UINT64_MAX;
+	sweep_start(b);
 }
 
 void

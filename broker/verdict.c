@@ -19,7 +19,7 @@ rose(const struct run_facts *f, uint32_t bit, uint64_t base, uint64_t final)
 		return false;
 	if (f->baseline && (f->baseline->have & bit))
 		return final > base;
-	return final > 0;
+	return !f->within && final > 0; /* a sandbox's counters hold all its former runs */
 }
 
 static bool
@@ -44,6 +44,7 @@ without_exit(const struct run_facts *f)
 		return RUN_timed_out;
 	case CAUSE_CANCEL:
 	case CAUSE_OWNER_GONE:
+	case CAUSE_DESTROYED:
 		return RUN_cancelled;
 	case CAUSE_NONE:
 	case CAUSE_DONE:
@@ -54,6 +55,7 @@ without_exit(const struct run_facts *f)
 	case CAUSE_UNUSED:
 	case CAUSE_START:
 	case CAUSE_DIED:
+	case CAUSE_IDLE:
 		break;
 	}
 	return oom(f) ? RUN_oom_killed : RUN_lost;
@@ -68,6 +70,8 @@ not_started(const struct run_facts *f)
 		return RUN_pids_limit;
 	if (f->exit->exit_code == ENOSPC)
 		return RUN_disk_full;
+	if (f->exit->exit_code == EBUSY)
+		return RUN_busy;
 	return RUN_denied;
 }
 
@@ -98,10 +102,57 @@ verdict_status(const struct run_facts *f)
 }
 
 const char *
+verdict_cause(enum end_cause cause)
+{
+	switch (cause) {
+	case CAUSE_CANCEL:
+	case CAUSE_DESTROYED:
+		return "it was destroyed";
+	case CAUSE_OWNER_GONE:
+		return "the connection that created it was closed";
+	case CAUSE_DEADLINE:
+		return "a run in it went on past its time limit and could not be ended otherwise";
+	case CAUSE_LIFETIME:
+		return "its lifetime was over";
+	case CAUSE_IDLE:
+		return "it was idle for as long as it may be";
+	case CAUSE_BAD_FRAME:
+		return "what runs inside it broke the rules of its control stream";
+	case CAUSE_SILENT:
+		return "it did not answer any more";
+	case CAUSE_BROKER_GONE:
+		return "a process of Bailey was started again";
+	case CAUSE_UNUSED:
+		return "Bailey is stopping";
+	case CAUSE_NONE:
+	case CAUSE_DONE:
+	case CAUSE_START:
+	case CAUSE_DIED:
+		break;
+	}
+	return "its container ended by itself";
+}
+
+const char *
 verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap)
 {
 	const char *words;
 
+	if (f->within && !f->exit && (s == RUN_lost || s == RUN_cancelled)) {
+		(void)snprintf(out, cap,
+			       "The sandbox ended before the run did, because %s. What the run did "
+			       "is unknown and its files are gone; create another sandbox.",
+			       verdict_cause(f->cause));
+		return out;
+	}
+	if (f->within && !f->exit) {
+		(void)snprintf(out, cap, "%s The sandbox ended with it; create another one.",
+			       run_status_advice(s));
+		return out;
+	}
+	if (s == RUN_busy)
+		return "As many evaluations as may wait for this interpreter do. Try again when "
+		       "one has ended.";
 	if (s == RUN_lost && f->cause == CAUSE_BAD_FRAME)
 		return "The sandbox was ended because what runs inside it broke the rules of its "
 		       "control stream; the result is unknown.";
@@ -121,7 +172,8 @@ verdict_figures(const struct run_facts *f, struct ipc_call_ended *out)
 {
 	const struct ipc_watch_figures *base = f->baseline, *final = f->final;
 
-	if (!final)
+	/* Of several runs in a sandbox at once none has figures of its own. */
+	if (!final || (f->within && !f->alone))
 		return;
 	/* Without a baseline the counter holds the start of the container too. */
 	if ((final->have & FIG_CPU) && base && (base->have & FIG_CPU) &&
@@ -129,6 +181,8 @@ verdict_figures(const struct run_facts *f, struct ipc_call_ended *out)
 		out->have |= FIG_CPU;
 		out->cpu_us = final->cpu_us - base->cpu_us;
 	}
+	if (f->within)
+		return; /* its peak may have been a former run's */
 	if (final->have & FIG_PEAK) {
 		out->have |= FIG_PEAK;
 		out->peak_bytes = final->peak_bytes;

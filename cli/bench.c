@@ -28,6 +28,7 @@ struct bench {
 	char sleeper[65];
 	size_t n_warm, n_exec_every, n_paced, n_cold;
 	unsigned loop_s;
+	bool quick;
 	struct series call[BENCH_LANGS], first[BENCH_LANGS];
 	struct series host[BENCH_LANGS], host_first[BENCH_LANGS];
 	struct series exec, share, paced, cold, raw;
@@ -91,15 +92,15 @@ pool_quiet(const cJSON *health, const char *class, bool *ret_known)
 	return quiet;
 }
 
-static int
-wait_quiet(struct bench *b, const char *class)
+int
+bench_wait_quiet(struct mcp_client *tree, const char *class)
 {
 	uint64_t until = clock_now_ms() + 30000;
 
 	while (clock_now_ms() < until) {
 		bool known = false;
-		cJSON *health = mcp_call(&b->tree, "check_sandbox_health", cJSON_CreateObject(),
-					 false, NULL);
+		cJSON *health =
+			mcp_call(tree, "check_sandbox_health", cJSON_CreateObject(), false, NULL);
 		if (health == NULL)
 			return -EPIPE;
 		bool quiet = pool_quiet(health, class, &known);
@@ -148,14 +149,14 @@ warm_step(struct bench *b, enum bench_lang lang, size_t i)
 
 	/* Both from the same quiet: the one that follows the other at once would find caches warm,
 	 * and processors taken by the removal of a box. */
-	int r = wait_quiet(b, classes[lang]);
+	int r = bench_wait_quiet(&b->tree, classes[lang]);
 	if (r == 0)
 		r = host_run(&b->root, lang, &host_exit, &host_first);
 	if (r < 0)
 		return r;
 	series_add(&b->host[lang], host_exit);
 	series_add(&b->host_first[lang], host_first);
-	r = wait_quiet(b, classes[lang]);
+	r = bench_wait_quiet(&b->tree, classes[lang]);
 	if (r == 0)
 		r = checked_call(&b->tree, &bench_snippets[lang], false, "warm", &t, &run_ms);
 	if (r < 0)
@@ -164,7 +165,7 @@ warm_step(struct bench *b, enum bench_lang lang, size_t i)
 	series_add(&b->call[lang], ms);
 	series_add(&b->share, ms - run_ms);
 	if (i % 4 == 0) {
-		r = wait_quiet(b, classes[lang]);
+		r = bench_wait_quiet(&b->tree, classes[lang]);
 		if (r == 0)
 			r = checked_call(&b->tree, &bench_snippets[lang], true, "warm", &t, NULL);
 		if (r == 0 && t.first_us != 0)
@@ -203,7 +204,7 @@ static int
 bench_paced(struct bench *b)
 {
 	struct mcp_timing t = {0};
-	int r = wait_quiet(b, classes[BENCH_PYTHON]);
+	int r = bench_wait_quiet(&b->tree, classes[BENCH_PYTHON]);
 
 	for (size_t i = 0; r == 0 && i < b->n_paced; i++) {
 		uint64_t next = clock_now_ms() + 1000;
@@ -465,6 +466,56 @@ bench_all(struct bench *b)
 	return r;
 }
 
+static const struct part {
+	const char *name;
+	int (*run)(const struct bench_side *s);
+} more_parts[] = {{"stays", bench_stays}, {"files", bench_files}, {"clients", bench_clients}};
+
+static bool
+only_more(const struct bench *b)
+{
+	for (size_t i = 0; b->only != NULL && i < ARRAY_LEN(more_parts); i++)
+		if (strcmp(b->only, more_parts[i].name) == 0)
+			return true;
+	return false;
+}
+
+static int
+bench_more(struct bench *b)
+{
+	const struct bench_side side = {.tree = &b->tree,
+					.root = &b->root,
+					.report = &b->report,
+					.image = b->image,
+					.quick = b->quick};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(more_parts); i++) {
+		const struct part *p = &more_parts[i];
+		if (b->only != NULL && strcmp(b->only, p->name) != 0)
+			continue;
+		fprintf(stderr, "bench: %s\n", p->name);
+		r = p->run(&side);
+		if (r < 0)
+			cli_error("%s: %s", p->name, strerror(-r));
+	}
+	return r;
+}
+
+/* What was begun is reported, whatever stopped it. */
+static int
+bench_run(struct bench *b)
+{
+	int r = 0;
+
+	if (!only_more(b)) {
+		r = bench_all(b);
+		sleep_ms(2000);
+		fill_report(b);
+	}
+	return r < 0 ? r : bench_more(b);
+}
+
 int
 cmd_bench(int argc, char **argv)
 {
@@ -476,6 +527,7 @@ cmd_bench(int argc, char **argv)
 		if (strcmp(argv[i], "--json") == 0) {
 			json = true;
 		} else if (strcmp(argv[i], "--quick") == 0) {
+			b.quick = true;
 			b.n_warm = 40;
 			b.n_exec_every = 4;
 			b.n_paced = 20;
@@ -485,7 +537,7 @@ cmd_bench(int argc, char **argv)
 			b.only = argv[++i];
 		} else {
 			cli_error("usage: bailey bench [--json] [--quick] [--only "
-				  "warm|paced|cold|sustained]");
+				  "warm|paced|cold|sustained|stays|files|clients]");
 			return CLI_USAGE;
 		}
 	}
@@ -504,9 +556,7 @@ cmd_bench(int argc, char **argv)
 	report_machine(&b.report);
 	r = mcp_open(&b.tree, server);
 	if (r == 0) {
-		r = bench_all(&b);
-		sleep_ms(2000);
-		fill_report(&b);
+		r = bench_run(&b);
 		(void)mcp_close(&b.tree);
 	}
 	host_root_close(&b.root);

@@ -246,6 +246,19 @@ drain(int fd)
 	return n == 0 ? 0 : -errno;
 }
 
+/* As drain, and how much came. */
+static int
+drain_counted(int fd, size_t *ret_n)
+{
+	static char chunk[65536];
+	ssize_t n;
+
+	*ret_n = 0;
+	while ((n = read(fd, chunk, sizeof(chunk))) > 0)
+		*ret_n += (size_t)n;
+	return n == 0 ? 0 : -errno;
+}
+
 /* Gone from the engine: by the DELETE, or by AutoRemove that was first (409: under way). The wait
  * endpoint's condition "removed" is not used: on 20.10 it sometimes never answers here. */
 static int
@@ -302,6 +315,33 @@ raw_exec(const char *container, const char *argv_json, double *ret_ms)
 	cleanup_close int fd = raw_upgrade(start, "{\"Detach\":false,\"Tty\":false}");
 	r = fd < 0 ? fd : drain(fd);
 	*ret_ms = (double)(clock_now_us() - start_us) / 1000.0;
+	return r;
+}
+
+int
+raw_exec_io(const char *container, const char *argv_json, const void *in, size_t n, size_t *ret_out,
+	    double *ret_ms)
+{
+	char id[65];
+	cleanup_free char *path = xasprintf("/containers/%s/exec", container);
+	cleanup_free char *body = xasprintf("{\"AttachStdin\":%s,\"AttachStdout\":true,"
+					    "\"AttachStderr\":true,\"Cmd\":%s}",
+					    in != NULL ? "true" : "false", argv_json);
+	uint64_t start_us = clock_now_us();
+
+	int r = raw_create(path, body, id);
+	if (r < 0)
+		return r;
+	cleanup_free char *start = xasprintf("/exec/%s/start", id);
+	cleanup_close int fd = raw_upgrade(start, "{\"Detach\":false,\"Tty\":false}");
+	r = fd < 0 ? fd : 0;
+	if (r == 0 && in != NULL)
+		r = fd_write_all(fd, in, n);
+	if (r == 0 && in != NULL && shutdown(fd, SHUT_WR) == -1)
+		r = -errno;
+	if (r == 0)
+		r = drain_counted(fd, ret_out);
+	*ret_ms += (double)(clock_now_us() - start_us) / 1000.0;
 	return r;
 }
 

@@ -30,15 +30,33 @@ struct cli_command {
 /* ---- error.c ---- */
 void cli_error(const char *fmt, ...) PRINTF_LIKE(1, 2); /* "bailey: …" on stderr */
 
+/* ---- help.c ---- */
+const char *cli_help(const char *command); /* its page; NULL: no such command */
+
 /* ---- subcommands ---- */
-int cmd_mcp(int argc, char **argv);   /* mcp.c */
-int cmd_run(int argc, char **argv);   /* run.c */
-int cmd_image(int argc, char **argv); /* image.c */
-int cmd_bench(int argc, char **argv); /* bench.c */
+int cmd_mcp(int argc, char **argv);    /* mcp.c */
+int cmd_serve(int argc, char **argv);  /* serve.c */
+int cmd_config(int argc, char **argv); /* config.c */
+int cmd_run(int argc, char **argv);    /* run.c */
+int cmd_image(int argc, char **argv);  /* image.c */
+int cmd_token(int argc, char **argv);  /* token.c */
+int cmd_bench(int argc, char **argv);  /* bench.c */
+
+/* ---- token.c ---- */
+/* The file tokens are kept in when none is named; -ENOENT without a home directory. */
+int token_file_default(char *ret, size_t cap);
 
 /* ---- mcp.c ---- */
 /* argv for the private tree's supervisor; NULL with a message when it is not installed. */
 char **mcp_server_argv(void);
+/* argv of what joins the daemon where one is installed, else of the above. */
+char **mcp_client_argv(void);
+
+/* ---- bridge.c ---- */
+int bridge_connect(const char *path); /* the descriptor or -errno */
+/* Joins in and out to sock until the daemon's end; in's end is told to it. 0, -ECONNRESET when the
+ * daemon ended first, else -errno (-EPIPE: out takes no more). */
+int bridge_run(int in, int out, int sock);
 
 /* ---- client.c: a blocking MCP client over stdio of a tree it starts ---- */
 struct mcp_client {
@@ -61,6 +79,8 @@ int mcp_notify(struct mcp_client *c, const char *method);
 uint64_t mcp_send(struct mcp_client *c, const char *method, cJSON *params);
 /* Next message of the server, NULL at EOF or after timeout_ms; the caller deletes it. */
 cJSON *mcp_next(struct mcp_client *c, int timeout_ms);
+/* Reads the next message's line and forgets it; its length. */
+int mcp_skip(struct mcp_client *c, size_t *ret_len);
 /* tools/call and its whole answer ("result" object, caller deletes); arguments are consumed. NULL
  * with a message on stderr when the server went away or refused. timing may be NULL; progress asks
  * for notifications. */
@@ -125,9 +145,51 @@ int raw_create(const char *path, const char *body, char id[65]);
 int raw_cycle(const char *body, double *ret_ms);
 /* exec of argv_json in a running container, to the end of its output. */
 int raw_exec(const char *container, const char *argv_json, double *ret_ms);
+/* The same with n bytes for its stdin (NULL: none). Adds to ret_ms; ret_out: bytes it wrote, their
+ * framing included. */
+int raw_exec_io(const char *container, const char *argv_json, const void *in, size_t n,
+		size_t *ret_out, double *ret_ms);
 /* A long-lived container of the same create body running `sleep`. */
 int raw_sleeper(const char *body, char id[65]);
 /* The create body a box of Bailey's default profile has, its entry point replaced. */
 char *raw_box_body(const char *image, const char *const *entrypoint);
+
+/* ---- parts of the bench in files of their own; each adds its rows to the report ---- */
+struct bench_side {
+	struct mcp_client *tree;
+	const struct host_root *root;
+	struct report *report;
+	const char *image;
+	bool quick;
+};
+int bench_wait_quiet(struct mcp_client *tree, const char *class); /* bench.c */
+/* bench_stays.c: a sandbox, and its end. */
+int bench_sandbox(struct mcp_client *tree, char id[33], double *ret_ms);
+int bench_sandbox_end(struct mcp_client *tree, const char *id);
+int bench_stays(const struct bench_side *s);
+int bench_files(const struct bench_side *s);
+int bench_clients(const struct bench_side *s);
+
+/* ---- bench_http.c: clients of a tree that serves HTTP ---- */
+struct http_tree {
+	pid_t pid;
+	uint32_t port;
+	char dir[64], token[65];
+};
+int http_tree_open(struct http_tree *t);
+void http_tree_close(struct http_tree *t);
+struct http_client { /* one connection and one session on it */
+	int fd;
+	const struct http_tree *tree;
+	char session[65];
+	struct buf in;
+	uint64_t next_id;
+};
+int http_open(struct http_client *c, const struct http_tree *t);
+void http_close(struct http_client *c);
+/* arguments are consumed. The answer is waited for by http_wait: the result, which the caller
+ * deletes, or NULL after a message. */
+int http_send(struct http_client *c, const char *tool, cJSON *arguments);
+cJSON *http_wait(struct http_client *c);
 
 #endif

@@ -150,6 +150,16 @@ mcp_next(struct mcp_client *c, int timeout_ms)
 	return m;
 }
 
+int
+mcp_skip(struct mcp_client *c, size_t *ret_len)
+{
+	int r = fill_line(c, clock_now_ms() + CALL_TIMEOUT_MS, ret_len);
+
+	if (r == 0)
+		buf_consume(&c->in, *ret_len + 1);
+	return r;
+}
+
 /* The answer to id; notifications go to timing's first_us, other answers are an error. */
 static cJSON *
 wait_answer(struct mcp_client *c, uint64_t id, int timeout_ms, struct mcp_timing *timing)

@@ -16,16 +16,21 @@
 int
 cmd_image(int argc, char **argv)
 {
-	static char kind[] = "slim";
+	static char slim[] = "slim", full[] = "full";
+	char *const kinds[] = {slim, full};
+	char *kind = NULL;
 	char share[PATH_MAX - 64];
 	char script[PATH_MAX];
 
 	if (argc < 2 || strcmp(argv[1], "build") != 0 || argc > 3) {
-		cli_error("usage: bailey image build [slim]");
+		cli_error("usage: bailey image build [slim|full]");
 		return CLI_USAGE;
 	}
-	if (argc == 3 && strcmp(argv[2], kind) != 0) {
-		cli_error("there is no image recipe \"%s\"; known: %s", argv[2], kind);
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+		if (strcmp(argc == 3 ? argv[2] : slim, kinds[i]) == 0)
+			kind = kinds[i];
+	if (kind == NULL) {
+		cli_error("there is no image recipe \"%s\"; known: slim, full", argv[2]);
 		return CLI_USAGE;
 	}
 	if (exe_share_dir(share, sizeof(share)) < 0) {

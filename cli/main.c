@@ -10,11 +10,19 @@
 #include <string.h>
 
 static const struct cli_command commands[] = {
-	{"mcp", "", "speak MCP on stdin and stdout (what a client's configuration starts)",
-	 cmd_mcp},
+	{"mcp", "[--private | --socket PATH]",
+	 "speak MCP on stdin and stdout (what a client's configuration starts)", cmd_mcp},
+	{"serve", "[--socket PATH] [--http ADDRESS:PORT --tokens FILE [--tls CERT KEY]]",
+	 "serve every MCP client that connects", cmd_serve},
+	{"config", "CLIENT [--http [URL]]", "print what to paste into a client's configuration",
+	 cmd_config},
 	{"run", "[-l python|bash|node] [-t SECONDS] [-m MB] [FILE|-] [ARG…]",
 	 "run a file in a fresh sandbox; its exit code is passed through", cmd_run},
-	{"image", "build [slim]", "build the sandbox image on the engine", cmd_image},
+	{"image", "build [slim|full]",
+	 "build a sandbox image on the engine (full: git, compilers, numpy, pandas, matplotlib)",
+	 cmd_image},
+	{"token", "add NAME [--tokens FILE]",
+	 "make a token for a client that comes by HTTP; it is printed once", cmd_token},
 	{"bench", "[--json] [--quick] [--only PART]",
 	 "measure calls beside the host, docker exec and the raw engine", cmd_bench},
 };
@@ -28,7 +36,8 @@ usage(FILE *out)
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
 		fprintf(out, "  bailey %s %s\n      %s\n", commands[i].name, commands[i].args,
 			commands[i].help);
-	fputs("  bailey --version | --help\n\n"
+	fputs("  bailey COMMAND --help\n      what a command takes, does and answers\n"
+	      "  bailey --version | --help\n\n"
 	      "The engine is taken from DOCKER_HOST (and DOCKER_TLS_VERIFY, DOCKER_CERT_PATH) or "
 	      "the\n"
 	      "usual socket; SANDBOX_IMAGE, MAX_CPU_CORES, MAX_MEMORY_MB and EXEC_TIMEOUT_SEC set "
@@ -52,6 +61,12 @@ main(int argc, char **argv)
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 	    strcmp(argv[1], "help") == 0) {
 		usage(stdout);
+		return CLI_OK;
+	}
+	const char *page = cli_help(argv[1]);
+	if (page != NULL && argc > 2 &&
+	    (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+		(void)fputs(page, stdout);
 		return CLI_OK;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)

@@ -227,7 +227,7 @@ cmd_run(int argc, char **argv)
 
 	if (parse_options(argc, argv, &o) < 0)
 		return CLI_USAGE;
-	char **server = mcp_server_argv();
+	char **server = mcp_client_argv();
 	cJSON *arguments = server == NULL ? NULL : build_arguments(&o);
 	if (arguments == NULL)
 		return CLI_NOT_RUN;

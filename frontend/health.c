@@ -188,22 +188,45 @@ health_row(struct cJSON *health, const struct ipc_row *row)
 		on_note(health, &row->u.health_note);
 }
 
-void
-health_send(struct call *c, enum run_status status)
+static void
+on_row(struct call *c, const struct ipc_row *row)
 {
-	cJSON *health = TAKE(c->health);
+	health_row(c->job, row);
+}
+
+static void
+answer(struct call *c, const struct ipc_call_ended *ended)
+{
+	enum run_status status = result_known(ended->status);
+	cJSON *health = TAKE(c->job);
 	struct ipc_str nothing = {.data = "", .len = 0};
 
-	if ((unsigned)status >= RUN_STATUS_COUNT)
-		status = RUN_internal;
 	if (status != RUN_ok || cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(health, "status")))
 		set_status(health, status == RUN_ok ? RUN_internal : status, &nothing);
 	/* a report of trouble is an answer, not a failed call */
-	result_send(c->fe, &c->to, health, false);
+	result_send(c->fe, &c->to, health, NULL, false);
 }
 
-void
-health_free(struct cJSON *health)
+static void
+done(void *job)
 {
-	cJSON_Delete(health);
+	cJSON_Delete(job);
+}
+
+static const struct step steps[] = {{.submit = upcalls_health, .row = on_row}};
+const struct plan health_plan = {steps, ARRAY_LEN(steps), answer, done};
+
+void
+tool_health(const struct tool_request *rq, enum tool_no tool)
+{
+	struct call *c = call_new(rq->fe, rq->to, &health_plan);
+
+	(void)tool;
+	if (c == NULL) {
+		result_send_refusal(rq->fe, rq->to,
+				    "Too many calls are in flight. Try again later.");
+		return;
+	}
+	c->job = health_new();
+	call_start(c);
 }

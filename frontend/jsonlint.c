@@ -183,12 +183,36 @@ hash_add(uint64_t h, uint32_t code_point)
 	return h ^ h >> 29;
 }
 
+/* Plain text, eight bytes at a time: a word with a quote, a backslash, a control character or a
+ * byte that is no ASCII is left to the caller. */
+static void
+skip_plain(struct scan *c)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+	uint64_t word;
+
+	while (c->len - c->at >= sizeof(word)) {
+		memcpy(&word, c->s + c->at, sizeof(word));
+		/* a byte that is zero, or below 0x20, borrows from its top bit */
+		uint64_t quote = word ^ ones * '"', slash = word ^ ones * '\\';
+		uint64_t found = (quote - ones) | (slash - ones) | (word - ones * 0x20);
+
+		if (((found | word) & tops) != 0)
+			return;
+		c->at += sizeof(word);
+	}
+}
+
 /* At the opening quote. hash is NULL for values. */
 static int
 scan_string(struct scan *c, uint64_t *hash)
 {
 	c->at++;
 	while (c->at < c->len) {
+		if (hash == NULL)
+			skip_plain(c);
+		if (c->at == c->len)
+			break;
 		uint32_t cp = c->s[c->at];
 		int r;
 

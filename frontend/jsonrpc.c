@@ -20,6 +20,7 @@
 struct rpc_batch {
 	uint64_t no;
 	size_t open;        /* elements without an answer yet */
+	enum mcp_rev rev;   /* its answers are written in */
 	struct buf answers; /* joined by commas */
 	struct rpc_batch *next;
 };
@@ -136,12 +137,13 @@ batch_slot(struct frontend *fe, uint64_t no)
 }
 
 uint64_t
-rpc_batch_open(struct frontend *fe, size_t elements)
+rpc_batch_open(struct frontend *fe, size_t elements, enum mcp_rev rev)
 {
 	struct rpc_batch *batch = xcalloc(1, sizeof(*batch));
 
 	batch->no = ++fe->last_batch;
 	batch->open = elements;
+	batch->rev = rev;
 	buf_init(&batch->answers, SEND_QUEUE_MAX);
 	batch->next = fe->batches;
 	fe->batches = batch;
@@ -170,17 +172,21 @@ static void
 batch_close(struct frontend *fe, struct rpc_batch **at)
 {
 	struct rpc_batch *batch = *at;
+	struct sent as = {.rev = batch->rev};
 
 	*at = batch->next;
 	/* the byte after the bracket is the transport's for the line end */
 	if (buf_len(&batch->answers) > 0 && buf_append(&batch->answers, "]", 2) == 0)
 		(void)transport_send(fe->transport, (char *)batch->answers.data,
-				     buf_len(&batch->answers) - 1);
+				     buf_len(&batch->answers) - 1, &as);
+	else
+		transport_send_nothing(fe->transport, false);
 	batch_free(batch);
 }
 
-void
-rpc_batch_skip(struct frontend *fe, uint64_t no)
+/* One element has its answer, or has none. */
+static void
+batch_skip(struct frontend *fe, uint64_t no)
 {
 	struct rpc_batch **at = batch_slot(fe, no);
 
@@ -202,33 +208,44 @@ batch_add(struct frontend *fe, uint64_t no, char *text, size_t len)
 	for (const struct rpc_batch *b = fe->batches; b != NULL; b = b->next)
 		held += buf_len(&b->answers);
 	if (held > SEND_QUEUE_MAX || buf_reserve(&batch->answers, len + 1, &room) < 0) {
-		(void)transport_send(fe->transport, text, len);
+		struct sent as = {.more = true, .rev = batch->rev};
+
+		(void)transport_send(fe->transport, text, len, &as);
 	} else {
 		room[0] = buf_len(&batch->answers) == 0 ? '[' : ',';
 		memcpy(room + 1, text, len);
 		buf_commit(&batch->answers, len + 1);
 	}
-	rpc_batch_skip(fe, no);
+	batch_skip(fe, no);
 }
 
 /* ---- built and sent ---- */
 
-/* Takes message. Requests' answers name a batch, notifications never do. */
+/* Takes message; to is NULL for what belongs to no request. */
 static void
-send_json(struct frontend *fe, cJSON *message, uint64_t batch)
+send_json(struct frontend *fe, cJSON *message, const struct reply_to *to, const struct sent *as)
 {
 	cleanup_free char *text = cJSON_PrintUnformatted(message);
 
 	cJSON_Delete(message);
 	if (text == NULL) {
 		log_error("no memory for an answer");
-		if (batch != 0)
-			rpc_batch_skip(fe, batch);
-	} else if (batch != 0) {
-		batch_add(fe, batch, text, strlen(text));
+		if (!as->more)
+			rpc_send_nothing(fe, to);
+	} else if (!as->more && to->batch != 0) {
+		batch_add(fe, to->batch, text, strlen(text));
 	} else {
-		(void)transport_send(fe->transport, text, strlen(text));
+		(void)transport_send(fe->transport, text, strlen(text), as);
 	}
+}
+
+void
+rpc_send_nothing(struct frontend *fe, const struct reply_to *to)
+{
+	if (to->batch != 0)
+		batch_skip(fe, to->batch);
+	else
+		transport_send_nothing(fe->transport, to->id.kind != RPC_ID_NONE);
 }
 
 static cJSON *
@@ -244,10 +261,11 @@ void
 rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result)
 {
 	cJSON *message = envelope();
+	struct sent as = {.rev = to->rev};
 
 	(void)cJSON_AddItemToObjectCS(message, "id", rpc_id_json(&to->id));
 	(void)cJSON_AddItemToObjectCS(message, "result", result);
-	send_json(fe, message, to->batch);
+	send_json(fe, message, to, &as);
 }
 
 void
@@ -255,6 +273,7 @@ rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct 
 	       const char *fmt, ...)
 {
 	cJSON *message = envelope(), *error = cJSON_CreateObject();
+	struct sent as = {.code = code, .refused = to->refused, .rev = to->rev};
 	char text[ERROR_TEXT_MAX];
 	va_list ap;
 
@@ -272,15 +291,30 @@ rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct 
 	if (data != NULL)
 		(void)cJSON_AddItemToObjectCS(error, "data", data);
 	(void)cJSON_AddItemToObjectCS(message, "error", error);
-	send_json(fe, message, to->batch);
+	send_json(fe, message, to, &as);
 }
 
 void
-rpc_send_notification(struct frontend *fe, const char *method, struct cJSON *params)
+rpc_send_notification(struct frontend *fe, const struct reply_to *to, const char *method,
+		      struct cJSON *params)
 {
 	cJSON *message = envelope();
+	struct sent as = {.more = true, .alone = to == NULL};
 
 	(void)cJSON_AddStringToObject(message, "method", method);
 	(void)cJSON_AddItemToObjectCS(message, "params", params);
-	send_json(fe, message, 0);
+	send_json(fe, message, to, &as);
+}
+
+void
+rpc_send_request(struct frontend *fe, const struct reply_to *to, const char *id, const char *method,
+		 struct cJSON *params)
+{
+	cJSON *message = envelope();
+	struct sent as = {.more = true};
+
+	(void)cJSON_AddStringToObject(message, "id", id);
+	(void)cJSON_AddStringToObject(message, "method", method);
+	(void)cJSON_AddItemToObjectCS(message, "params", params);
+	send_json(fe, message, to, &as);
 }

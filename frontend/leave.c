@@ -78,7 +78,7 @@ on_end(void *ctx, int reason)
 {
 	struct frontend *fe = ctx;
 
-	if (reason == 0 && !transport_end_is_hangup(fe->transport)) {
+	if (reason == 0 && !fe->transport->end_is_hangup) {
 		fe->finishing = true;
 		frontend_idle(fe);
 		return;
@@ -96,6 +96,7 @@ const struct transport_events frontend_events = {
 	.on_oversize = mcp_on_oversize,
 	.on_end = on_end,
 	.on_drained = on_drained,
+	.on_admit = client_on_admit,
 };
 
 int

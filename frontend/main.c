@@ -8,14 +8,11 @@
  * then the process confines itself, proves it, and says ready. From there on it
  * can only read and write what it was born with.
  */
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "confine.h"
 #include "frontend.h"
-
-#define BIG_BLOCK (128 * 1024) /* from here on malloc maps */
 
 static void
 be_quiet(int severity, const char *msg)
@@ -48,11 +45,11 @@ open_all(struct frontend *fe)
 	fe->base = new_base();
 	if (fe->base == NULL)
 		fatal("cannot make an event loop");
-	r = transport_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);
+	r = stdio_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);
 	if (r < 0)
 		fatal("cannot use the client's descriptors (%d)", r);
 	fe->calls = idmap_new(CALLS_MAX);
-	if (leave_init(fe) < 0 || fe->calls == NULL)
+	if (leave_init(fe) < 0 || memory_open(fe) < 0 || fe->calls == NULL)
 		fatal("no memory at the start");
 }
 
@@ -60,10 +57,13 @@ static void
 close_all(struct frontend *fe)
 {
 	calls_free_all(fe);
+	asks_free_all(fe);
 	upcalls_close(fe);
 	rpc_batches_free(fe);
 	transport_free(fe->transport);
+	secret_wipe(&fe->client, sizeof(fe->client));
 	event_free(fe->leave_timer);
+	memory_close(fe);
 	idmap_free(fe->calls);
 	event_base_free(fe->base);
 }
@@ -77,9 +77,7 @@ main(int argc, char **argv)
 	int r;
 
 	log_init("bailey-frontend", LOG_L_WARNING);
-	/* fixed limits: what one big message took goes back to the system after it */
-	(void)mallopt(M_MMAP_THRESHOLD, BIG_BLOCK);     // NOLINT(concurrency-mt-unsafe)
-	(void)mallopt(M_TRIM_THRESHOLD, 2 * BIG_BLOCK); // NOLINT(concurrency-mt-unsafe)
+	memory_init();
 	r = confine_args(argc, argv, &plan);
 	if (r < 0)
 		fatal("started with words it does not know; the supervisor starts this program");
@@ -96,9 +94,7 @@ main(int argc, char **argv)
 	r = confine_selftest(&plan, layers);
 	if (r < 0)
 		fatal("confine_selftest failed (%d)", r);
-	r = upcalls_open(&fe, layers);
-	if (r == 0)
-		r = transport_start(fe.transport);
+	r = upcalls_open(&fe, layers); /* reading begins with the supervisor's word on the client */
 	if (r < 0)
 		fatal("cannot start (%d)", r);
 	(void)event_base_dispatch(fe.base);

@@ -2,7 +2,8 @@
  * frontend/output.c - what is kept of one output stream: its head and its tail.
  * Runs in: bailey-frontend.
  * Input: bytes a run printed; untrusted in every way.
- * Owns: at most OUTPUT_HEAD and twice OUTPUT_TAIL bytes a stream.
+ * Owns: at most OUTPUT_HEAD and twice OUTPUT_TAIL bytes a stream; what is kept whole (a file, an
+ *       evaluation's value) up to the maximum its step gave.
  *
  * g_out bytes come in order from the start; g_tail bytes are the stream's last
  * where the guest dropped some in between. Everything received counts as
@@ -17,9 +18,19 @@
 void
 output_init(struct output *o)
 {
-	*o = (struct output){.credit = GUEST_WINDOW};
+	*o = (struct output){.credit = GUEST_WINDOW, .head_max = OUTPUT_HEAD};
 	buf_init(&o->head, OUTPUT_HEAD + OUTPUT_TAIL); /* the tail joins it where all fits */
 	buf_init(&o->tail, TAIL_ROOM);
+}
+
+void
+output_init_whole(struct output *o, size_t max)
+{
+	output_done(o);
+	output_init(o);
+	o->whole = true;
+	o->head_max = max;
+	buf_init(&o->head, max);
 }
 
 void
@@ -53,14 +64,14 @@ output_add(struct output *o, const uint8_t *data, size_t len, bool tail)
 	if (tail) {
 		o->tail_received += len;
 	} else {
-		size_t room = OUTPUT_HEAD - buf_len(&o->head);
+		size_t room = o->head_max - buf_len(&o->head);
 		size_t n = len < room ? len : room;
 
 		(void)buf_append(&o->head, data, n);
 		data += n;
 		len -= n;
 	}
-	if (len > 0)
+	if (len > 0 && !o->whole)
 		add_tail(&o->tail, data, len);
 }
 

@@ -58,7 +58,7 @@ notify(struct call *c)
 		return;
 	buf_init(&text, LINES_MAX * 10);
 	tell(c, &text);
-	mcp_send_progress(c->fe, c->to.rev, &p->token, ++p->sent, (const char *)buf_data(&text));
+	mcp_send_progress(c->fe, &c->to, &p->token, ++p->sent, (const char *)buf_data(&text));
 	buf_done(&text);
 }
 

@@ -16,8 +16,9 @@
 
 #include "frontend.h"
 
-#define STREAM_TEXT_MAX ((size_t)1 << 20) /* both parts of a stream in their longest form */
-#define MESSAGE_TEXT_MAX 8192u
+#define STREAM_TEXT_MAX ((size_t)6 << 20) /* what is shown of a stream, in its longest form */
+#define JSON_GROWTH 6u                    /* \u001b for one byte */
+#define VISIBLE_GROWTH 10u                /* \u{10FFFF} for at least one byte */
 
 void
 result_add_milli(struct cJSON *object, const char *name, uint64_t thousandths)
@@ -34,8 +35,8 @@ result_add_milli(struct cJSON *object, const char *name, uint64_t thousandths)
 }
 
 /* A whole number, exact where cJSON's double would not be. */
-static void
-add_count(cJSON *object, const char *name, uint64_t value)
+void
+result_add_count(struct cJSON *object, const char *name, uint64_t value)
 {
 	char digits[32];
 
@@ -47,7 +48,7 @@ static void
 add_count_if(cJSON *object, const char *name, bool known, uint64_t value)
 {
 	if (known)
-		add_count(object, name, value);
+		result_add_count(object, name, value);
 	else
 		(void)cJSON_AddNullToObject(object, name);
 }
@@ -91,6 +92,14 @@ add_named(cJSON *object, const char *stream, const char *suffix, cJSON *value)
 	(void)cJSON_AddItemToObject(object, name, value);
 }
 
+static const char *
+encoding_name(const struct output_view *v)
+{
+	if (!v->utf8)
+		return "base64";
+	return v->hidden ? "escaped" : "utf-8";
+}
+
 static void
 add_stream(cJSON *object, const char *stream, const struct output_view *v)
 {
@@ -101,48 +110,84 @@ add_stream(cJSON *object, const char *stream, const struct output_view *v)
 		(void)snprintf(name, sizeof(name), "%s_tail", stream);
 		add_part(object, name, v->tail, v->tail_len, v);
 		(void)snprintf(name, sizeof(name), "%s_omitted_bytes", stream);
-		add_count(object, name, v->omitted);
+		result_add_count(object, name, v->omitted);
 	}
-	add_named(object, stream, "_encoding",
-		  cJSON_CreateString(!v->utf8    ? "base64"
-				     : v->hidden ? "escaped"
-						 : "utf-8"));
+	add_named(object, stream, "_encoding", cJSON_CreateString(encoding_name(v)));
 	(void)snprintf(name, sizeof(name), "%s_bytes", stream);
-	add_count(object, name, v->bytes);
+	result_add_count(object, name, v->bytes);
 	add_named(object, stream, "_truncated", cJSON_CreateBool(v->omitted > 0));
 }
 
-static void
-add_streams(cJSON *object, struct call *c, const struct guest_g_exit *guest)
+void
+result_add_streams(struct cJSON *object, struct call *c, const struct ipc_call_ended *ended)
 {
 	struct output_view none = {.head = (const uint8_t *)"", .utf8 = true}, view = none;
+	struct guest_g_exit guest = {.how = 0};
 
+	(void)result_exit(ended, &guest);
 	if (c != NULL)
-		output_view(&c->out[0], guest == NULL ? 0 : guest->stdout_bytes,
-			    guest == NULL ? 0 : guest->stdout_dropped, &view);
+		output_view(&c->out[0], guest.stdout_bytes, guest.stdout_dropped, &view);
 	add_stream(object, "stdout", &view);
 	view = none;
 	if (c != NULL)
-		output_view(&c->out[1], guest == NULL ? 0 : guest->stderr_bytes,
-			    guest == NULL ? 0 : guest->stderr_dropped, &view);
+		output_view(&c->out[1], guest.stderr_bytes, guest.stderr_dropped, &view);
 	add_stream(object, "stderr", &view);
+}
+
+void
+result_add_text(struct cJSON *object, const char *name, const uint8_t *s, size_t n)
+{
+	struct output_view v = {.head = s, .head_len = n};
+
+	v.utf8 = text_scan(s, n, &v.hidden);
+	add_part(object, name, s, n, &v);
+	add_named(object, name, "_encoding", cJSON_CreateString(encoding_name(&v)));
+}
+
+bool
+result_exit(const struct ipc_call_ended *ended, struct guest_g_exit *ret)
+{
+	return ended->guest.len > 0 &&
+	       guest_get_g_exit(ended->guest.data, ended->guest.len, ret) == 0;
 }
 
 /* ---- the run ---- */
 
-static void
-add_message(cJSON *object, enum run_status status, const struct ipc_str *said)
+enum run_status
+result_known(uint32_t status)
 {
-	struct buf text;
+	return status < RUN_STATUS_COUNT ? (enum run_status)status : RUN_internal;
+}
 
-	buf_init(&text, MESSAGE_TEXT_MAX);
-	if (said->len > 0)
-		(void)text_append_visible(&text, (const uint8_t *)said->data, said->len);
+void
+result_add_visible(struct cJSON *object, const char *name, const char *s, size_t n)
+{
+	struct buf shown;
+
+	buf_init(&shown, n * VISIBLE_GROWTH + 1);
+	(void)text_append_visible(&shown, (const uint8_t *)s, n);
+	(void)buf_append(&shown, "", 1);
+	(void)cJSON_AddStringToObject(object, name, (const char *)buf_data(&shown));
+	buf_done(&shown);
+}
+
+static void
+add_status(cJSON *object, enum run_status status, const struct ipc_str *said)
+{
+	(void)cJSON_AddStringToObject(object, "status", run_status_name(status));
+	if (said != NULL && said->len > 0)
+		result_add_visible(object, "message", said->data, said->len);
 	else
-		(void)buf_printf(&text, "%s", run_status_advice(status));
-	(void)buf_append(&text, "", 1);
-	(void)cJSON_AddStringToObject(object, "message", (const char *)buf_data(&text));
-	buf_done(&text);
+		(void)cJSON_AddStringToObject(object, "message", run_status_advice(status));
+}
+
+struct cJSON *
+result_status(enum run_status status, const struct ipc_str *said)
+{
+	cJSON *object = cJSON_CreateObject();
+
+	add_status(object, status, said);
+	return object;
 }
 
 static void
@@ -193,45 +238,47 @@ add_guest(cJSON *object, const struct guest_g_exit *guest)
 	}
 	item = cJSON_AddObjectToObject(object, "guest");
 	result_add_milli(item, "cpu_ms", guest->cpu_us);
-	add_count(item, "max_rss_bytes", guest->max_rss_bytes);
+	result_add_count(item, "max_rss_bytes", guest->max_rss_bytes);
+}
+
+void
+result_add_limits(struct cJSON *object, const struct call *c)
+{
+	cJSON *item = cJSON_AddObjectToObject(object, "limits");
+
+	if ((c->flags & CALL_STAYS) == 0)
+		result_add_count(item, "timeout_ms", c->grant.timeout_ms);
+	result_add_count(item, "memory_bytes", c->grant.memory_bytes);
+	result_add_milli(item, "cpus", c->grant.cpus_milli);
+	result_add_count(item, "pids", c->grant.pids);
+	result_add_count(item, "workspace_bytes", c->grant.workspace_bytes);
+	result_add_count(item, "tmp_bytes", c->grant.tmp_bytes);
 }
 
 static void
-add_limits(cJSON *object, const struct call *c)
+add_grant(cJSON *object, const struct call *c)
 {
-	cJSON *item;
-
 	if (c == NULL || c->grant.run_id[0] == '\0') {
 		(void)cJSON_AddNullToObject(object, "limits");
 		(void)cJSON_AddNullToObject(object, "run_id");
 		return;
 	}
-	item = cJSON_AddObjectToObject(object, "limits");
-	add_count(item, "timeout_ms", c->grant.timeout_ms);
-	add_count(item, "memory_bytes", c->grant.memory_bytes);
-	result_add_milli(item, "cpus", c->grant.cpus_milli);
-	add_count(item, "pids", c->grant.pids);
-	add_count(item, "workspace_bytes", c->grant.workspace_bytes);
-	add_count(item, "tmp_bytes", c->grant.tmp_bytes);
+	result_add_limits(object, c);
 	(void)cJSON_AddStringToObject(object, "run_id", c->grant.run_id);
 }
 
 struct cJSON *
 result_run(struct call *c, const struct ipc_call_ended *ended)
 {
-	enum run_status status =
-		ended->status < RUN_STATUS_COUNT ? (enum run_status)ended->status : RUN_internal;
+	enum run_status status = result_known(ended->status);
 	struct guest_g_exit exit_figures, *guest = NULL;
-	cJSON *object = cJSON_CreateObject();
+	cJSON *object = result_status(status, &ended->message);
 	const char *start;
 
-	if (ended->guest.len > 0 &&
-	    guest_get_g_exit(ended->guest.data, ended->guest.len, &exit_figures) == 0)
+	if (result_exit(ended, &exit_figures))
 		guest = &exit_figures;
-	(void)cJSON_AddStringToObject(object, "status", run_status_name(status));
-	add_message(object, status, &ended->message);
 	add_exit(object, status, ended, guest);
-	add_streams(object, c, guest);
+	result_add_streams(object, c, ended);
 	(void)cJSON_AddBoolToObject(object, "timed_out", status == RUN_timed_out);
 	add_milli_if(object, "duration_ms", ended->duration_us > 0, ended->duration_us);
 	add_count_if(object, "queue_ms", c != NULL && c->grant.run_id[0] != '\0',
@@ -246,9 +293,9 @@ result_run(struct call *c, const struct ipc_call_ended *ended)
 	add_count_if(object, "baseline_bytes", (ended->have & FIG_CURRENT) != 0,
 		     ended->baseline_bytes);
 	add_guest(object, guest);
-	add_limits(object, c);
+	add_grant(object, c);
 	if (status == RUN_busy)
-		add_count(object, "retry_after_ms", ended->retry_ms);
+		result_add_count(object, "retry_after_ms", ended->retry_ms);
 	return object;
 }
 
@@ -256,10 +303,8 @@ void
 result_send_run(struct frontend *fe, const struct reply_to *to, struct call *c,
 		const struct ipc_call_ended *ended)
 {
-	bool known = ended->status < RUN_STATUS_COUNT;
-
-	result_send(fe, to, result_run(c, ended),
-		    !known || run_status_is_error((enum run_status)ended->status));
+	result_send(fe, to, result_run(c, ended), NULL,
+		    run_status_is_error(result_known(ended->status)));
 }
 
 /* ---- the tool result around it ---- */
@@ -278,30 +323,90 @@ result_finish(struct cJSON *result, enum mcp_rev rev)
 	(void)cJSON_AddStringToObject(server, "version", BAILEY_VERSION);
 }
 
+void
+result_add_raw(struct cJSON *object, const char *name, struct buf *b)
+{
+	cJSON *item = cJSON_CreateNull();
+
+	if (item == NULL || buf_append(b, "", 1) < 0) {
+		cJSON_Delete(item);
+		buf_done(b);
+		return;
+	}
+	item->type = cJSON_Raw;
+	item->valuestring = (char *)b->data; /* cJSON frees it: both use malloc */
+	*b = (struct buf){.max = b->max};
+	(void)cJSON_AddItemToObject(object, name, item);
+}
+
 static cJSON *
 text_content(cJSON *result, const char *text)
 {
 	cJSON *content = cJSON_AddArrayToObject(result, "content");
 	cJSON *block = cJSON_CreateObject();
+	size_t n = strlen(text);
+	struct buf json;
 
 	(void)cJSON_AddStringToObject(block, "type", "text");
-	(void)cJSON_AddStringToObject(block, "text", text);
+	buf_init(&json, n * JSON_GROWTH + 3);
+	if (text_append_json(&json, (const uint8_t *)text, n) == 0)
+		result_add_raw(block, "text", &json);
+	buf_done(&json);
 	(void)cJSON_AddItemToArray(content, block);
 	return content;
 }
 
-void
-result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured, bool is_error)
+/* Blocks younger than the revision are left out; what they say also stands in the structure. */
+static void
+add_blocks(cJSON *content, cJSON *blocks, enum mcp_rev rev)
 {
-	cleanup_free char *text = cJSON_PrintUnformatted(structured);
-	cJSON *result = cJSON_CreateObject();
+	cJSON *block;
 
-	(void)text_content(result, text == NULL ? "" : text);
-	if (to->rev >= REV_2025_06_18)
-		(void)cJSON_AddItemToObject(result, "structuredContent", structured);
-	else
-		cJSON_Delete(structured);
+	while ((block = cJSON_DetachItemFromArray(blocks, 0)) != NULL) {
+		const cJSON *type = cJSON_GetObjectItemCaseSensitive(block, "type");
+
+		if (rev < REV_2025_06_18 && strcmp(type->valuestring, "resource_link") == 0)
+			cJSON_Delete(block);
+		else
+			(void)cJSON_AddItemToArray(content, block);
+	}
+	cJSON_Delete(blocks);
+}
+
+void
+result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
+	    struct cJSON *blocks, bool is_error)
+{
+	char *text = cJSON_PrintUnformatted(structured);
+	cJSON *result = cJSON_CreateObject(), *content;
+	struct buf raw = {.max = SIZE_MAX};
+
+	cJSON_Delete(structured);
+	content = text_content(result, text == NULL ? "" : text);
+	if (blocks != NULL)
+		add_blocks(content, blocks, to->rev);
+	/* printed once: a file's bytes may be many */
+	if (text != NULL) {
+		raw.data = (uint8_t *)text;
+		raw.len = strlen(text);
+		raw.cap = raw.len + 1;
+	}
+	if (to->rev >= REV_2025_06_18 && text != NULL)
+		result_add_raw(result, "structuredContent", &raw);
+	buf_done(&raw);
 	(void)cJSON_AddBoolToObject(result, "isError", is_error);
+	result_finish(result, to->rev);
+	rpc_send_result(fe, to, result);
+}
+
+void
+result_send_cacheable(struct frontend *fe, const struct reply_to *to, struct cJSON *result,
+		      uint64_t ttl_ms, bool own)
+{
+	if (to->rev == REV_2026_07_28) {
+		result_add_count(result, "ttlMs", ttl_ms);
+		(void)cJSON_AddStringToObject(result, "cacheScope", own ? "private" : "public");
+	}
 	result_finish(result, to->rev);
 	rpc_send_result(fe, to, result);
 }

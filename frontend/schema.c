@@ -15,7 +15,7 @@
 #include "frontend.h"
 
 const struct tool_row tool_rows[TOOL_COUNT] = {
-#define TOOL(name, listed, shape, hints, title, description) \
+#define TOOL(name, listed, serve, shape, hints, title, description) \
 	{#name, listed, SHAPE_##shape, hints, title, description},
 #define ARG(tool, name, type, required, min, max, choices, help)
 #include "tools.def"
@@ -24,7 +24,7 @@ const struct tool_row tool_rows[TOOL_COUNT] = {
 };
 
 const struct arg_row arg_rows[] = {
-#define TOOL(name, listed, shape, hints, title, description)
+#define TOOL(name, listed, serve, shape, hints, title, description)
 #define ARG(tool, name, type, required, min, max, choices, help) \
 	{TOOL_##tool, #name, ARG_##type, required, min, max, choices, help},
 #include "tools.def"
@@ -55,6 +55,10 @@ enum out_nested { /* a shape, or the words a string may be */
 		  NEST_STATUS,
 		  NEST_ENCODING,
 		  NEST_START,
+		  NEST_ARTIFACT_FORM,
+		  NEST_FILE_ENCODING,
+		  NEST_FILE_TYPE,
+		  NEST_SANDBOX_STATE,
 };
 
 #define STRING OUT_STRING
@@ -103,15 +107,6 @@ arg_next(enum tool_no tool, size_t *cursor)
 
 /* ---- input ---- */
 
-static void
-add_words(cJSON *object, const char *const *words, size_t n)
-{
-	cJSON *list = cJSON_AddArrayToObject(object, "enum");
-
-	for (size_t i = 0; i < n; i++)
-		(void)cJSON_AddItemToArray(list, cJSON_CreateString(words[i]));
-}
-
 /* "a|b" as a list */
 static void
 add_choices(cJSON *object, const char *choices)
@@ -133,6 +128,37 @@ type_only(const char *type)
 	cJSON *item = cJSON_CreateObject();
 
 	(void)cJSON_AddStringToObject(item, "type", type);
+	return item;
+}
+
+/* One element of files[]; what args.c checks. */
+static cJSON *
+file_schema(void)
+{
+	static const struct {
+		const char *name, *help;
+	} fields[] = {
+		{"path", "Where to write it; relative to /workspace."},
+		{"content", "What to write, as encoding says."},
+		{"encoding", "utf8 (default) or base64."},
+		{"mode", "Permissions in octal digits, default 644."},
+	};
+	static const char *const needed[] = {"path", "content"};
+	cJSON *item = type_only("object"), *list;
+	cJSON *properties = cJSON_AddObjectToObject(item, "properties");
+
+	for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+		cJSON *field = type_only("string");
+
+		if (strcmp(fields[i].name, "encoding") == 0)
+			add_choices(field, "utf8|base64");
+		(void)cJSON_AddStringToObject(field, "description", fields[i].help);
+		(void)cJSON_AddItemToObject(properties, fields[i].name, field);
+	}
+	list = cJSON_AddArrayToObject(item, "required");
+	for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+		(void)cJSON_AddItemToArray(list, cJSON_CreateString(needed[i]));
+	(void)cJSON_AddFalseToObject(item, "additionalProperties");
 	return item;
 }
 
@@ -161,6 +187,19 @@ input_property(const struct arg_row *row)
 		item = type_only("number");
 		result_add_milli(item, "minimum", row->min);
 		result_add_milli(item, "maximum", row->max);
+		break;
+	case ARG_OFFSET:
+		item = type_only("integer");
+		(void)cJSON_AddNumberToObject(item, "minimum", -(double)row->max);
+		(void)cJSON_AddNumberToObject(item, "maximum", (double)row->max);
+		break;
+	case ARG_BOOLEAN:
+		item = type_only("boolean");
+		break;
+	case ARG_FILES:
+		item = type_only("array");
+		(void)cJSON_AddItemToObject(item, "items", file_schema());
+		(void)cJSON_AddNumberToObject(item, "maxItems", (double)row->max);
 		break;
 	case ARG_STRINGS:
 		item = type_only("array");
@@ -204,18 +243,23 @@ input_schema(enum tool_no tool)
 static void
 add_out_words(cJSON *item, enum out_nested nested)
 {
-	static const char *const encodings[] = {"utf-8", "escaped", "base64"};
-	static const char *const starts[] = {"warm", "live", "cold"};
+	static const char *const words[] = {
+		[NEST_ENCODING] = "utf-8|escaped|base64",
+		[NEST_START] = "warm|live|cold",
+		[NEST_ARTIFACT_FORM] = "utf8|base64|image|link|none",
+		[NEST_FILE_ENCODING] = "utf8|base64",
+		[NEST_FILE_TYPE] = "file|directory|symlink|other",
+		[NEST_SANDBOX_STATE] = "running|ended",
+	};
 	cJSON *list;
 
-	if (nested == NEST_ENCODING)
-		add_words(item, encodings, ARRAY_LEN(encodings));
-	if (nested != NEST_STATUS && nested != NEST_START)
+	if (nested < NEST_STATUS)
 		return;
-	if (nested == NEST_START) {
-		add_words(item, starts, ARRAY_LEN(starts));
-		(void)cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(item, "enum"),
-					   cJSON_CreateNull());
+	if (nested != NEST_STATUS) {
+		add_choices(item, words[nested]);
+		if (nested == NEST_START)
+			(void)cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(item, "enum"),
+						   cJSON_CreateNull());
 		return;
 	}
 	list = cJSON_AddArrayToObject(item, "enum");
@@ -255,13 +299,30 @@ output_property(const struct out_row *row, cJSON *nested)
 	return item;
 }
 
+/* The shape wanted and all it is made of: nested ones stand before their users. */
+static void
+mark_needed(bool needed[SHAPE_COUNT], enum tool_shape wanted)
+{
+	needed[wanted] = true;
+	for (size_t i = ARRAY_LEN(out_rows); i-- > 0;) {
+		const struct out_row *row = &out_rows[i];
+
+		if (needed[row->shape] && row->nested != NEST_NONE && row->nested < NEST_STATUS)
+			needed[row->nested - 1] = true;
+	}
+}
+
 /* Nested shapes stand first in the table, so one pass over it builds them all. */
 struct cJSON *
 schema_shape(enum tool_shape wanted)
 {
-	cJSON *shapes[SHAPE_COUNT], *result;
+	cJSON *shapes[SHAPE_COUNT] = {NULL}, *result;
+	bool needed[SHAPE_COUNT] = {false};
 
+	mark_needed(needed, wanted);
 	for (size_t i = 0; i < SHAPE_COUNT; i++) {
+		if (!needed[i])
+			continue;
 		shapes[i] = type_only("object");
 		(void)cJSON_AddObjectToObject(shapes[i], "properties");
 		(void)cJSON_AddArrayToObject(shapes[i], "required");
@@ -271,8 +332,10 @@ schema_shape(enum tool_shape wanted)
 		const struct out_row *row = &out_rows[i];
 		cJSON *shape = shapes[row->shape], *nested = NULL;
 
+		if (shape == NULL)
+			continue;
 		if (row->nested != NEST_NONE && row->nested < NEST_STATUS)
-			nested = TAKE(shapes[row->nested - 1]);
+			nested = cJSON_Duplicate(shapes[row->nested - 1], true);
 		(void)cJSON_AddItemToObject(cJSON_GetObjectItemCaseSensitive(shape, "properties"),
 					    row->name, output_property(row, nested));
 		if ((row->type & OUT_OPTIONAL) == 0)
@@ -293,7 +356,7 @@ annotations(const struct tool_row *row)
 
 	(void)cJSON_AddStringToObject(hints, "title", row->title);
 	(void)cJSON_AddBoolToObject(hints, "readOnlyHint", (row->hints & HINT_READ_ONLY) != 0);
-	(void)cJSON_AddBoolToObject(hints, "destructiveHint", false);
+	(void)cJSON_AddBoolToObject(hints, "destructiveHint", (row->hints & HINT_DESTRUCTIVE) != 0);
 	(void)cJSON_AddBoolToObject(hints, "idempotentHint", (row->hints & HINT_IDEMPOTENT) != 0);
 	(void)cJSON_AddBoolToObject(hints, "openWorldHint", false);
 	return hints;
@@ -310,7 +373,7 @@ schema_tool(enum tool_no tool, enum mcp_rev rev)
 		(void)cJSON_AddStringToObject(item, "title", row->title);
 	(void)cJSON_AddStringToObject(item, "description", row->description);
 	(void)cJSON_AddItemToObject(item, "inputSchema", input_schema(tool));
-	if (rev >= REV_2025_06_18)
+	if (rev >= REV_2025_06_18 && row->shape != SHAPE_ANY)
 		(void)cJSON_AddItemToObject(item, "outputSchema", schema_shape(row->shape));
 	if (rev >= REV_2025_03_26)
 		(void)cJSON_AddItemToObject(item, "annotations", annotations(row));

@@ -1,5 +1,5 @@
 /*
- * frontend/stdio.c - the transport: one message per line on two descriptors.
+ * frontend/stdio.c - a transport: one message per line on two descriptors.
  * Runs in: bailey-frontend.
  * Input: untrusted bytes from the client.
  * Owns: the line being read and the queue of unsent lines; not the descriptors.
@@ -27,7 +27,8 @@
 #define RESUME_BELOW ((size_t)1 << 20)    /* … until they are less than this */
 #define KEEP_LINE_CAP ((size_t)256 << 10) /* a bigger line buffer is given back */
 
-struct transport {
+struct stdio {
+	struct transport base; /* first */
 	int in, out;
 	bool in_polls, out_polls, out_nonblock;
 	int out_flags; /* to put back */
@@ -51,22 +52,29 @@ can_poll(int fd)
 	return ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-/* Reported from the loop, never from inside a caller's transport_send. */
 static void
-end_later(struct transport *t, int reason)
+stop_reading(struct stdio *t)
+{
+	t->reading = false;
+	(void)event_del(t->read_event);
+}
+
+/* Reported from the loop, never from inside a caller's send. */
+static void
+end_later(struct stdio *t, int reason)
 {
 	if (t->ended)
 		return;
 	t->ended = true;
 	t->end_reason = reason;
-	transport_stop_reading(t);
+	stop_reading(t);
 	event_active(t->end_event, EV_TIMEOUT, 1);
 }
 
 static void
 on_end(evutil_socket_t fd, short what, void *arg)
 {
-	struct transport *t = arg;
+	struct stdio *t = arg;
 
 	(void)fd;
 	(void)what;
@@ -74,7 +82,7 @@ on_end(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-want_read(struct transport *t)
+want_read(struct stdio *t)
 {
 	if (!t->reading || t->paused || t->ended)
 		return;
@@ -87,7 +95,7 @@ want_read(struct transport *t)
 /* ---- in ---- */
 
 static void
-one_line(struct transport *t, char *text, size_t len)
+one_line(struct stdio *t, char *text, size_t len)
 {
 	if (len > 0 && text[len - 1] == '\r')
 		len--;
@@ -102,7 +110,7 @@ one_line(struct transport *t, char *text, size_t len)
 
 /* Hands over the whole lines that were read, until one of them pauses the reading. */
 static void
-take_lines(struct transport *t)
+take_lines(struct stdio *t)
 {
 	t->more = false;
 	while (t->reading && buf_len(&t->line) > t->scanned) {
@@ -142,7 +150,7 @@ take_lines(struct transport *t)
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
-	struct transport *t = arg;
+	struct stdio *t = arg;
 	uint8_t *room;
 	ssize_t n;
 
@@ -178,7 +186,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 /* ---- out ---- */
 
 static void
-set_paused(struct transport *t)
+set_paused(struct stdio *t)
 {
 	size_t queued = buf_len(&t->queue);
 
@@ -193,7 +201,7 @@ set_paused(struct transport *t)
 
 /* Writes what the descriptor takes now. Bytes written, or -errno. */
 static ssize_t
-write_now(struct transport *t, const void *p, size_t n)
+write_now(struct stdio *t, const void *p, size_t n)
 {
 	size_t done = 0;
 
@@ -220,7 +228,7 @@ write_now(struct transport *t, const void *p, size_t n)
 static void
 on_writable(evutil_socket_t fd, short what, void *arg)
 {
-	struct transport *t = arg;
+	struct stdio *t = arg;
 	ssize_t n = write_now(t, buf_data(&t->queue), buf_len(&t->queue));
 
 	(void)fd;
@@ -240,10 +248,13 @@ on_writable(evutil_socket_t fd, short what, void *arg)
 	t->events->on_drained(t->ctx);
 }
 
-int
-transport_send(struct transport *t, char *text, size_t len)
+static int
+stdio_send(struct transport *base, char *text, size_t len, const struct sent *as)
 {
+	struct stdio *t = (struct stdio *)base;
 	ssize_t n = 0;
+
+	(void)as;
 
 	if (t->ended && t->end_reason < 0)
 		return t->end_reason;
@@ -266,77 +277,43 @@ transport_send(struct transport *t, char *text, size_t len)
 	return 0;
 }
 
-size_t
-transport_queued(const struct transport *t)
+/* Every message stands alone here. */
+static void
+stdio_send_nothing(struct transport *base, bool request)
 {
-	return buf_len(&t->queue);
+	(void)base;
+	(void)request;
+}
+
+static size_t
+stdio_queued(const struct transport *base)
+{
+	return buf_len(&((const struct stdio *)base)->queue);
 }
 
 /* ---- life ---- */
 
-bool
-transport_end_is_hangup(const struct transport *t)
+static void
+stdio_stop_reading(struct transport *base)
 {
-	return t->in_polls;
+	stop_reading((struct stdio *)base);
 }
 
-void
-transport_stop_reading(struct transport *t)
+static int
+stdio_start(struct transport *base)
 {
-	t->reading = false;
-	(void)event_del(t->read_event);
-}
+	struct stdio *t = (struct stdio *)base;
 
-int
-transport_start(struct transport *t)
-{
 	t->reading = true;
 	want_read(t);
 	return 0;
 }
 
-int
-transport_new(struct event_base *base, int in, int out, const struct transport_events *events,
-	      void *ctx, struct transport **ret)
+static void
+stdio_free(struct transport *base)
 {
-	struct transport *t = xcalloc(1, sizeof(*t));
-	struct stat st;
+	struct stdio *t = (struct stdio *)base;
 
-	t->in = in;
-	t->out = out;
-	t->events = events;
-	t->ctx = ctx;
-	buf_init(&t->line, MESSAGE_MAX + 2 * READ_PIECE);
-	buf_init(&t->queue, SEND_QUEUE_MAX);
-	t->out_flags = fcntl(out, F_GETFL);
-	if (fstat(out, &st) == -1 || t->out_flags == -1 || fcntl(in, F_GETFL) == -1) {
-		int r = -errno;
-
-		transport_free(t);
-		return r;
-	}
-	t->in_polls = can_poll(in);
-	t->out_polls = can_poll(out);
-	if (t->out_polls && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
-		t->out_nonblock = fcntl(out, F_SETFL, t->out_flags | O_NONBLOCK) == 0;
-	t->read_event = event_new(base, t->in_polls ? in : -1,
-				  t->in_polls ? EV_READ | EV_PERSIST : 0, on_readable, t);
-	t->write_event = event_new(base, t->out_polls ? out : -1, t->out_polls ? EV_WRITE : 0,
-				   on_writable, t);
-	t->end_event = event_new(base, -1, 0, on_end, t);
-	if (t->read_event == NULL || t->write_event == NULL || t->end_event == NULL) {
-		transport_free(t);
-		return -ENOMEM;
-	}
-	*ret = t;
-	return 0;
-}
-
-void
-transport_free(struct transport *t)
-{
-	if (t == NULL)
-		return;
 	if (t->read_event != NULL)
 		event_free(t->read_event);
 	if (t->write_event != NULL)
@@ -348,4 +325,51 @@ transport_free(struct transport *t)
 	buf_done(&t->line);
 	buf_done(&t->queue);
 	free(t);
+}
+
+static const struct transport_ops stdio_ops = {
+	.start = stdio_start,
+	.send = stdio_send,
+	.send_nothing = stdio_send_nothing,
+	.queued = stdio_queued,
+	.stop_reading = stdio_stop_reading,
+	.free = stdio_free,
+};
+
+int
+stdio_new(struct event_base *base, int in, int out, const struct transport_events *events,
+	  void *ctx, struct transport **ret)
+{
+	struct stdio *t = xcalloc(1, sizeof(*t));
+	struct stat st;
+
+	t->base.ops = &stdio_ops;
+	t->in = in;
+	t->out = out;
+	t->events = events;
+	t->ctx = ctx;
+	buf_init(&t->line, MESSAGE_MAX + 2 * READ_PIECE);
+	buf_init(&t->queue, SEND_QUEUE_MAX);
+	t->out_flags = fcntl(out, F_GETFL);
+	if (fstat(out, &st) == -1 || t->out_flags == -1 || fcntl(in, F_GETFL) == -1) {
+		int r = -errno;
+
+		stdio_free(&t->base);
+		return r;
+	}
+	t->in_polls = t->base.end_is_hangup = can_poll(in);
+	t->out_polls = can_poll(out);
+	if (t->out_polls && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
+		t->out_nonblock = fcntl(out, F_SETFL, t->out_flags | O_NONBLOCK) == 0;
+	t->read_event = event_new(base, t->in_polls ? in : -1,
+				  t->in_polls ? EV_READ | EV_PERSIST : 0, on_readable, t);
+	t->write_event = event_new(base, t->out_polls ? out : -1, t->out_polls ? EV_WRITE : 0,
+				   on_writable, t);
+	t->end_event = event_new(base, -1, 0, on_end, t);
+	if (t->read_event == NULL || t->write_event == NULL || t->end_event == NULL) {
+		stdio_free(&t->base);
+		return -ENOMEM;
+	}
+	*ret = &t->base;
+	return 0;
 }

@@ -132,6 +132,89 @@ text_append_visible(struct buf *b, const uint8_t *s, size_t n)
 	return append_form(b, s, n, false);
 }
 
+/* Bytes at the front that are ASCII and stand in a JSON string as they are: eight at a time while
+ * none of them is a quote, a backslash or a control character. */
+static size_t
+plain_run(const uint8_t *s, size_t n)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
+	size_t i = 0;
+
+	while (n - i >= sizeof(uint64_t)) {
+		uint64_t word, quote, slash, low;
+
+		memcpy(&word, s + i, sizeof(word));
+		quote = word ^ ones * '"';
+		slash = word ^ ones * '\\';
+		/* a byte that is zero, or below 0x20, borrows from its top bit */
+		low = (quote - ones) & ~quote;
+		low |= (slash - ones) & ~slash;
+		low |= (word - ones * 0x20) & ~word;
+		if (((low | word) & tops) != 0)
+			break;
+		i += sizeof(word);
+	}
+	while (i < n && s[i] >= 0x20 && s[i] < 0x80 && s[i] != '"' && s[i] != '\\')
+		i++;
+	return i;
+}
+
+/* The same with what is not ASCII, up to a hidden code point. */
+static size_t
+shown_run(const uint8_t *s, size_t n)
+{
+	size_t i = plain_run(s, n);
+
+	while (i < n && s[i] >= 0x80) {
+		size_t step = utf8_step((const char *)s + i, n - i);
+
+		if (step > 0 && text_is_hidden(text_code_point(s + i, step)))
+			break;
+		i += step > 0 ? step : 1;
+		i += plain_run(s + i, n - i);
+	}
+	return i;
+}
+
+/* A hidden one that is not ASCII, in JSON's own form. */
+static int
+append_json_hidden(struct buf *b, uint32_t code_point)
+{
+	uint32_t over = code_point - 0x10000;
+
+	if (code_point < 0x10000)
+		return buf_printf(b, "\\u%04x", code_point);
+	return buf_printf(b, "\\u%04x\\u%04x", 0xd800 + (over >> 10), 0xdc00 + (over & 0x3ff));
+}
+
+int
+text_append_json(struct buf *b, const uint8_t *s, size_t n)
+{
+	size_t i = 0;
+	int r = buf_append(b, "\"", 1);
+
+	while (i < n && r == 0) {
+		size_t shown = shown_run(s + i, n - i), step = 1;
+
+		r = buf_append(b, s + i, shown);
+		i += shown;
+		if (r < 0 || i == n)
+			break;
+		if (s[i] >= 0x80) {
+			step = utf8_step((const char *)s + i, n - i);
+			r = append_json_hidden(b, text_code_point(s + i, step));
+		} else if (s[i] == '"' || s[i] == '\\') {
+			r = buf_append(b, (const uint8_t[]){'\\', s[i]}, 2);
+		} else if (s[i] == '\n') {
+			r = buf_append(b, "\\n", 2);
+		} else {
+			r = buf_printf(b, "\\u%04x", s[i]);
+		}
+		i += step;
+	}
+	return r < 0 ? r : buf_append(b, "\"", 1);
+}
+
 size_t
 text_floor(const uint8_t *s, size_t n)
 {

@@ -51,20 +51,29 @@ frontend_on_call_ended(void *ctx, struct link *l, const struct ipc_row *row)
 		call_event(c, EV_ENDED, &row->u.call_ended);
 }
 
-/* Every health row begins with the call's number. */
+/* Every answer to a question begins with the call's number; its last row ends the exchange. */
 static void
-frontend_on_health_row(void *ctx, struct link *l, const struct ipc_row *row)
+frontend_on_row(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct call *c = call_find(ctx, row->u.health_end.call);
 	struct ipc_call_ended ended = {.status = RUN_ok};
 
 	(void)l;
-	if (c == NULL || c->kind != CALL_HEALTH)
+	if (c == NULL || c->state != CALL_SUBMITTED || call_step(c)->row == NULL)
 		return;
-	if (row->num == IPC_NUM_health_end)
+	call_step(c)->row(c, row);
+	if (row->num == IPC_NUM_health_end || row->num == IPC_NUM_list_end ||
+	    row->num == IPC_NUM_log_end)
 		call_event(c, EV_ENDED, &ended);
-	else
-		health_row(c->health, row);
+}
+
+static void
+frontend_on_ask_answered(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_bin *data = &row->u.ask_answered.data;
+
+	(void)l;
+	asks_text(ctx, (const char *)data->data, data->len);
 }
 
 static void
@@ -83,12 +92,19 @@ static const struct link_route broker_routes[] = {
 	{.num = IPC_NUM_call_granted, .handler = frontend_on_call_granted},
 	{.num = IPC_NUM_run_frame, .handler = frontend_on_run_frame},
 	{.num = IPC_NUM_call_ended, .handler = frontend_on_call_ended},
-	{.num = IPC_NUM_health_engine, .handler = frontend_on_health_row},
-	{.num = IPC_NUM_health_pool, .handler = frontend_on_health_row},
-	{.num = IPC_NUM_health_usage, .handler = frontend_on_health_row},
-	{.num = IPC_NUM_health_layers, .handler = frontend_on_health_row},
-	{.num = IPC_NUM_health_note, .handler = frontend_on_health_row},
-	{.num = IPC_NUM_health_end, .handler = frontend_on_health_row},
+	{.num = IPC_NUM_health_engine, .handler = frontend_on_row},
+	{.num = IPC_NUM_health_pool, .handler = frontend_on_row},
+	{.num = IPC_NUM_health_usage, .handler = frontend_on_row},
+	{.num = IPC_NUM_health_layers, .handler = frontend_on_row},
+	{.num = IPC_NUM_health_note, .handler = frontend_on_row},
+	{.num = IPC_NUM_health_end, .handler = frontend_on_row},
+	{.num = IPC_NUM_sandbox_row, .handler = frontend_on_row},
+	{.num = IPC_NUM_list_end, .handler = frontend_on_row},
+	{.num = IPC_NUM_log_data, .handler = frontend_on_row},
+	{.num = IPC_NUM_log_end, .handler = frontend_on_row},
+	{.num = IPC_NUM_auth_end, .handler = frontend_on_auth_end},
+	{.num = IPC_NUM_session_row, .handler = frontend_on_session_row},
+	{.num = IPC_NUM_ask_answered, .handler = frontend_on_ask_answered},
 };
 
 /* ---- from the supervisor ---- */
@@ -108,6 +124,7 @@ broker_up(struct frontend *fe)
 	if (!upcalls_ready(fe))
 		return;
 	fe->warmed = false;
+	client_link_up(fe);
 	if (fe->warm_due)
 		upcalls_warm(fe);
 	calls_event_all(fe, EV_LINK_UP);
@@ -194,6 +211,7 @@ static const struct link_route supervisor_routes[] = {
 	{.num = IPC_NUM_peer, .handler = frontend_on_peer},
 	{.num = IPC_NUM_stop, .handler = frontend_on_stop},
 	{.num = IPC_NUM_settings, .handler = frontend_on_settings},
+	{.num = IPC_NUM_client, .handler = frontend_on_client, .once = true},
 	{.num = IPC_NUM_configured, .handler = frontend_on_configured},
 };
 
@@ -247,11 +265,66 @@ upcalls_warm(struct frontend *fe)
 }
 
 int
+upcalls_answer(struct frontend *fe, const char *id, const char *text, size_t len)
+{
+	struct ipc_bin data = {.data = (const uint8_t *)text, .len = len};
+
+	if (!upcalls_ready(fe))
+		return -ENOTCONN;
+	return link_send(fe->broker, IPC_ROW(ask_answer, .id = IPC_STR(id), .data = data));
+}
+
+int
 upcalls_cancel(const struct call *c)
 {
 	if (c->fe->broker == NULL)
 		return -ENOTCONN;
 	return link_send(c->fe->broker, IPC_ROW(call_cancel, .call = c->no));
+}
+
+int
+upcalls_health(struct call *c)
+{
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker, IPC_ROW(health_query, .call = c->no));
+}
+
+int
+upcalls_list(struct call *c)
+{
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker, IPC_ROW(sandbox_list, .call = c->no));
+}
+
+int
+upcalls_destroy(struct call *c)
+{
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker,
+			 IPC_ROW(sandbox_destroy, .call = c->no, .sandbox = IPC_STR(c->sandbox)));
+}
+
+int
+upcalls_log_read(struct call *c)
+{
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker,
+			 IPC_ROW(log_read, .call = c->no, .id = IPC_STR(c->log.id),
+				 .stream = c->log.stream, .from_end = c->log.from_end,
+				 .offset = c->log.offset, .limit = c->log.limit));
+}
+
+void
+upcalls_discard(struct frontend *fe, const char *sandbox)
+{
+	/* its answer finds no call; with the link its sandboxes end anyway */
+	if (fe->broker != NULL)
+		(void)link_send(fe->broker, IPC_ROW(sandbox_destroy, .call = ++fe->last_call,
+						    .sandbox = IPC_STR(sandbox)));
 }
 
 static int
@@ -289,10 +362,42 @@ finish_spec(const struct call *c, uint32_t timeout_ms, uint32_t more_flags, stru
 	if (r < 0)
 		return r;
 	spec.timeout_ms = timeout_ms;
-	spec.flags |= more_flags;
+	if (spec.kind <= RUN_COMMAND) /* the others have no waiting interpreter to do without */
+		spec.flags |= more_flags | c->spec_flags;
 	r = spec_encode(&spec, ret);
 	spec_done(&spec);
 	return r;
+}
+
+/* The timeout the broker will grant where none was asked for; 0: not known yet. */
+static uint32_t
+known_timeout(const struct call *c)
+{
+	const struct frontend *fe = c->fe;
+
+	if ((c->flags & CALL_BACKGROUND) != 0)
+		return 0; /* it has none by default */
+	if (c->sandbox[0] != '\0')
+		return strcmp(c->sandbox, fe->last_sandbox.id) == 0 ? fe->last_sandbox.timeout_ms
+								    : 0;
+	return c->ask.profile[0] == '\0' && c->ask.image[0] == '\0' ? fe->default_timeout_ms : 0;
+}
+
+/* Learns it from a grant. */
+static void
+note_timeout(const struct call *c)
+{
+	struct frontend *fe = c->fe;
+	const char *sandbox = c->sandbox[0] != '\0' ? c->sandbox : c->grant.sandbox;
+
+	if (c->ask.timeout_ms != 0 || (c->flags & CALL_BACKGROUND) != 0)
+		return;
+	if (sandbox[0] != '\0') {
+		memcpy(fe->last_sandbox.id, sandbox, sizeof(fe->last_sandbox.id));
+		fe->last_sandbox.timeout_ms = c->grant.timeout_ms;
+	} else if (c->ask.profile[0] == '\0' && c->ask.image[0] == '\0') {
+		fe->default_timeout_ms = c->grant.timeout_ms;
+	}
 }
 
 /* A short specification that needs nothing of the grant goes with the submission, which saves a
@@ -301,14 +406,13 @@ static void
 early_spec(const struct call *c, struct buf *ret)
 {
 	uint32_t timeout_ms = c->ask.timeout_ms;
-	bool plain = c->ask.profile[0] == '\0' && c->ask.image[0] == '\0';
 	/* other limits may mean that the waiting interpreter is not used: the grant tells */
 	bool same_limits = c->ask.memory_bytes == 0 && c->ask.cpus_milli == 0;
 
-	if (timeout_ms == 0 && plain)
-		timeout_ms = c->fe->default_timeout_ms;
+	if (timeout_ms == 0)
+		timeout_ms = known_timeout(c);
 	if (timeout_ms == 0 || (!same_limits && c->box_class != BOX_SHELL) ||
-	    buf_len(&c->spec) > GUEST_PAYLOAD_MAX)
+	    buf_len(&c->spec) > GUEST_PAYLOAD_MAX || buf_len(&c->spec) == 0)
 		return;
 	if (finish_spec(c, timeout_ms, 0, ret) < 0)
 		buf_clear(ret);
@@ -323,8 +427,6 @@ upcalls_submit(struct call *c)
 
 	if (l == NULL)
 		return -ENOTCONN;
-	if (c->kind == CALL_HEALTH)
-		return link_send(l, IPC_ROW(health_query, .call = c->no));
 	buf_init(&spec, GUEST_SPEC_MAX);
 	early_spec(c, &spec);
 	r = link_send(l,
@@ -332,7 +434,9 @@ upcalls_submit(struct call *c)
 			      .profile = IPC_STR(c->ask.profile), .image = IPC_STR(c->ask.image),
 			      .timeout_ms = c->ask.timeout_ms, .memory_bytes = c->ask.memory_bytes,
 			      .cpus_milli = c->ask.cpus_milli, .flags = c->flags,
-			      .spec = {buf_data(&spec), buf_len(&spec)}));
+			      .spec = {buf_data(&spec), buf_len(&spec)},
+			      .sandbox = IPC_STR(c->sandbox), .ttl_s = c->ask.ttl_s,
+			      .idle_s = c->ask.idle_s, .tag = IPC_STR(c->to.tag)));
 	c->spec_sent = r == 0 && buf_len(&spec) > 0;
 	buf_done(&spec);
 	return r;
@@ -344,8 +448,9 @@ upcalls_run(struct call *c)
 	struct buf spec;
 	int r = 0;
 
-	if (c->ask.timeout_ms == 0 && c->ask.profile[0] == '\0' && c->ask.image[0] == '\0')
-		c->fe->default_timeout_ms = c->grant.timeout_ms;
+	note_timeout(c);
+	if ((c->flags & CALL_STAYS) != 0)
+		return 0; /* nothing runs */
 	if (!c->spec_sent) {
 		buf_init(&spec, GUEST_SPEC_MAX);
 		r = finish_spec(c, c->grant.timeout_ms,

@@ -1,5 +1,5 @@
 /*
- * guest/feed.c - the run's stdin: a pipe, filled as credit was granted.
+ * guest/feed.c - a run's stdin: a pipe, filled as credit was granted.
  * Runs in: guest-init (PID 1 of a sandbox).
  * Input: bytes of the caller, by way of the broker.
  * Owns: the write end of the run's stdin.
@@ -17,9 +17,9 @@
 #define FEED_GRANT_STEP (GUEST_WINDOW / 4) /* a grant is worth a frame from here on */
 
 void
-feed_init(struct feed *f, int fd)
+feed_init(struct feed *f, uint32_t run)
 {
-	*f = (struct feed){.fd = fd, .granted = GUEST_WINDOW};
+	*f = (struct feed){.fd = -1, .run = run, .granted = GUEST_WINDOW};
 	buf_init(&f->pending, GUEST_WINDOW);
 }
 
@@ -39,26 +39,23 @@ feed_close(struct feed *f)
 	buf_done(&f->pending);
 }
 
-static void
-feed_grant(struct guest *g)
+void
+feed_grant(struct guest *g, struct feed *f)
 {
-	struct feed *f = &g->feed;
 	uint8_t payload[8];
 	struct guest_g_credit credit = {.limit = f->consumed + GUEST_WINDOW};
 
 	if (credit.limit - f->granted < FEED_GRANT_STEP)
 		return;
 	guest_put_g_credit(&credit, payload);
-	if (stream_send(&g->stream, GUEST_g_credit, STREAM_STDIN, g->run.number, payload,
+	if (stream_send(&g->stream, GUEST_g_credit, STREAM_STDIN, f->run, payload,
 			sizeof(payload)) == 0)
 		f->granted = credit.limit;
 }
 
 void
-feed_pump(struct guest *g)
+feed_pump(struct guest *g, struct feed *f)
 {
-	struct feed *f = &g->feed;
-
 	while (feed_wants_write(f)) {
 		ssize_t n = write(f->fd, buf_data(&f->pending), buf_len(&f->pending));
 
@@ -75,31 +72,44 @@ feed_pump(struct guest *g)
 	}
 	if (f->eof && buf_len(&f->pending) == 0)
 		feed_close(f);
-	feed_grant(g);
+	feed_grant(g, f);
 }
 
 int
 guest_on_h_stdin(struct guest *g, uint32_t run, const uint8_t *p, size_t n)
 {
-	struct feed *f = &g->feed;
+	struct run *r = run_find(g, run);
+	struct feed *f;
 
-	if (run != g->run.number || g->run.state == STATE_IDLE)
-		return -EBADMSG;
-	if (f->eof || n > f->granted - f->received)
+	if (r == NULL || r->state >= STATE_DRAINING)
+		return 0;
+	f = &r->feed;
+	if (r->state == STATE_IDLE || f->eof || n > f->granted - f->received)
 		return -EBADMSG;
 	f->received += n;
+	if (r->what.kind == RUN_FILE_WRITE) {
+		files_take(g, r, p, n);
+		return 0;
+	}
 	if (f->fd < 0 || buf_append(&f->pending, p, n) < 0)
 		feed_close(f);
-	feed_pump(g);
+	feed_pump(g, f);
 	return 0;
 }
 
 int
 guest_on_h_stdin_eof(struct guest *g, uint32_t run)
 {
-	if (run != g->run.number || g->run.state == STATE_IDLE)
+	struct run *r = run_find(g, run);
+
+	if (r == NULL || r->state >= STATE_DRAINING)
+		return 0;
+	if (r->state == STATE_IDLE)
 		return -EBADMSG;
-	g->feed.eof = true;
-	feed_pump(g);
+	r->feed.eof = true;
+	if (r->what.kind == RUN_FILE_WRITE)
+		files_end(g, r, 0);
+	else
+		feed_pump(g, &r->feed);
 	return 0;
 }

@@ -22,6 +22,23 @@ static const struct {
 	{RUN_NODE, "node", "main.js"},
 	{RUN_BASH, "bash", "main.sh"},
 	{RUN_COMMAND, "bash", NULL}, /* its code is an argument */
+	{RUN_ARGV, NULL, NULL},      /* its first argument is the program */
+	{RUN_EVAL_PYTHON, "python3", NULL},
+	{RUN_EVAL_NODE, "node", NULL},
+	{RUN_EVAL_BASH, "bash", NULL},
+};
+
+/* What an interpreter that stays begins with; its code comes later (eval.c). */
+static const struct {
+	uint32_t kind;
+	const char *words[2];
+} launch_drivers[] = {
+	{RUN_EVAL_PYTHON, {BOX_DIR "/python/eval.py", NULL}},
+	{RUN_EVAL_NODE, {BOX_DIR "/node/eval.js", NULL}},
+	{RUN_EVAL_BASH,
+	 {"-c", ". " BOX_DIR "/bash/eval.sh; while { _bailey_next; } 2>/dev/null; do "
+		"for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
+		"{ _bailey_done $?; } 2>/dev/null; done"}},
 };
 
 static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
@@ -98,6 +115,61 @@ launch_find(struct launch *l, const char *program)
 	}
 	l->program = NULL;
 	return ENOENT;
+}
+
+/* The directories the run's own environment names, where it names some. */
+static void
+launch_search_path(const struct guest_spec *spec, const char **ret, size_t *ret_len)
+{
+	static const char name[] = "PATH=";
+	static const char usual[] = "/usr/local/bin:/usr/bin:/bin";
+
+	*ret = usual;
+	*ret_len = sizeof(usual) - 1;
+	for (uint32_t i = 0; i < spec->n_env; i++) {
+		const struct ipc_str *e = &spec->env[i];
+
+		if (e->len >= sizeof(name) - 1 && memcmp(e->data, name, sizeof(name) - 1) == 0) {
+			*ret = e->data + sizeof(name) - 1;
+			*ret_len = e->len - (sizeof(name) - 1);
+		}
+	}
+}
+
+/* A name is looked for as a shell would; with a slash it is the path, below the run's directory.
+ * Names of a directory that is not absolute find nothing: it is not this process' directory that
+ * is meant. */
+static int
+launch_find_named(struct launch *l, const struct guest_spec *spec)
+{
+	const struct ipc_str *name = &spec->args[0];
+	const char *at;
+	size_t left;
+	int err = ENOENT;
+
+	l->program = NULL;
+	if (memchr(name->data, '/', name->len) != NULL)
+		return str_copy(l->path, sizeof(l->path), name->data, name->len) < 0 ? ENAMETOOLONG
+										     : 0;
+	launch_search_path(spec, &at, &left);
+	while (name->len > 0 && left > 0) {
+		const char *colon = memchr(at, ':', left);
+		size_t n = colon == NULL ? left : (size_t)(colon - at);
+
+		if (n > 0 && at[0] == '/' && n + 1 + name->len < sizeof(l->path)) {
+			memcpy(l->path, at, n);
+			l->path[n] = '/';
+			memcpy(l->path + n + 1, name->data, name->len);
+			l->path[n + 1 + name->len] = '\0';
+			if (access(l->path, X_OK) == 0)
+				return 0;
+			if (errno == EACCES)
+				err = EACCES;
+		}
+		left -= colon == NULL ? n : n + 1;
+		at += colon == NULL ? n : n + 1;
+	}
+	return err;
 }
 
 static int
@@ -182,6 +254,22 @@ launch_reset(struct launch *l)
 	(void)snprintf(l->cwd, sizeof(l->cwd), "%s", GUEST_WORKSPACE);
 }
 
+/* The words of an interpreter that stays; false: the kind is another. */
+static bool
+launch_driver_words(struct launch *l, uint32_t kind, int *ret_err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(launch_drivers); i++) {
+		if (launch_drivers[i].kind != kind)
+			continue;
+		l->with_control = 1;
+		*ret_err = launch_arg(l, launch_drivers[i].words[0]);
+		if (*ret_err == 0 && launch_drivers[i].words[1] != NULL)
+			*ret_err = launch_arg(l, launch_drivers[i].words[1]);
+		return true;
+	}
+	return false;
+}
+
 /* "python3 main.py", "bash -c text", …, without the run's own arguments. */
 static int
 launch_words(struct launch *l, const struct guest_spec *spec, const char *program, bool waits)
@@ -190,6 +278,8 @@ launch_words(struct launch *l, const struct guest_spec *spec, const char *progra
 	bool elsewhere = spec->cwd.len > 0;
 	int err = launch_arg(l, program);
 
+	if (err == 0 && launch_driver_words(l, spec->kind, &err))
+		return err;
 	if (err == 0 && spec->kind == RUN_COMMAND) {
 		err = launch_arg(l, "-c");
 		if (err == 0)
@@ -215,15 +305,15 @@ launch_fill(struct launch *l, const struct guest_spec *spec, uint32_t cpus, bool
 	const char *program = launch_program(spec->kind);
 	int err;
 
-	if (program == NULL)
+	if (program == NULL && spec->kind != RUN_ARGV)
 		return EINVAL;
 	launch_reset(l);
 	l->with_control = waits ? 1 : 0;
 	if (spec->cwd.len > 0 &&
 	    str_copy(l->cwd, sizeof(l->cwd), spec->cwd.data, spec->cwd.len) < 0)
 		return ENAMETOOLONG;
-	err = launch_find(l, program);
-	if (err == 0)
+	err = program == NULL ? launch_find_named(l, spec) : launch_find(l, program);
+	if (err == 0 && program != NULL)
 		err = launch_words(l, spec, program, waits);
 	for (uint32_t i = 0; err == 0 && i < spec->n_args; i++)
 		err = launch_put(l, spec->args[i].data, spec->args[i].len, &l->n_argv);
@@ -260,7 +350,7 @@ launch_write_code(const struct guest_spec *spec)
 	cleanup_close int fd = -1;
 	int r;
 
-	if (spec->kind == RUN_COMMAND)
+	if (launch_file(spec->kind) == NULL)
 		return 0;
 	(void)snprintf(path, sizeof(path), "%s/%s", GUEST_WORKSPACE, launch_file(spec->kind));
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);

@@ -4,35 +4,21 @@
  * Input: descriptors of the container; frames by stream.c.
  * Owns: struct guest, the only one there is.
  *
- * Start: fork the runner while nothing secret is known, become undumpable,
+ * Start: fork the first runner while nothing secret is known, become undumpable,
  * say g_hello, wait for h_hello. One poll loop, no threads, no handlers.
  * The sandbox ends with this process, so ending it is exit after a kill.
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "guest.h"
 
 #define HELLO_WAIT_MS 5000u
 #define POLL_MAX_MS 60000u
-
-enum slot {
-	SLOT_IN,
-	SLOT_WIRE,
-	SLOT_SIGNAL,
-	SLOT_RUNNER,
-	SLOT_CONTROL,
-	SLOT_OUT,
-	SLOT_ERR,
-	SLOT_FEED,
-	SLOTS
-};
 
 static struct guest guest;
 
@@ -51,9 +37,11 @@ guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
 	g->hello = *hello;
 	for (size_t i = 0; i < sizeof(g->stream.secret); i++)
 		g->stream.secret[i] = hello->secret[i];
+	secret_wipe(g->hello.secret, sizeof(g->hello.secret)); /* runners wipe the other one */
 	g->stream.session = SESSION_OPEN;
 	g->lifetime_end_ms = clock_now_ms() + (uint64_t)hello->lifetime_s * 1000;
-	runner_affinity(&g->runner, hello->affinity);
+	if (g->spare.pid > 0)
+		runner_affinity(&g->spare, hello->affinity);
 	g->prestart = PRESTART_DUE;
 	return 0;
 }
@@ -96,33 +84,7 @@ guest_signals(void)
 	return fd == -1 ? -errno : fd;
 }
 
-static void
-guest_reap(struct guest *g)
-{
-	bool runner_gone = false;
-	int status = 0;
-	pid_t pid;
-
-	do {
-		pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
-		if (pid > 0 && WIFSTOPPED(status)) {
-			if (pid == g->runner.pid)
-				(void)kill(pid, SIGCONT); /* a run can stop it, not keep it so */
-		} else if (pid > 0 && pid == g->runner.pid) {
-			g->runner.pid = 0;
-			runner_gone = true;
-		}
-	} while (pid > 0);
-	if (runner_gone)
-		run_on_runner_gone(g);
-	/* Without the runner PID 1 has no child it knows: whatever appears has to go. */
-	if (pid == 0 && g->runner.pid == 0)
-		(void)tree_kill(1);
-	if (pid == -1 && errno == ECHILD)
-		run_on_orphans_gone(g);
-}
-
-static void
+void
 guest_on_signal(struct guest *g, int fd)
 {
 	struct signalfd_siginfo info;
@@ -138,7 +100,7 @@ guest_on_signal(struct guest *g, int fd)
 			guest_end(END_ASKED);
 	}
 	if (child)
-		guest_reap(g);
+		children_reap(g);
 }
 
 /* ---- clocks ---- */
@@ -162,6 +124,7 @@ guest_poll_ms(const struct guest *g, uint64_t now)
 		guest_sooner(&next, g->lifetime_end_ms);
 	}
 	guest_sooner(&next, run_next_ms(g));
+	guest_sooner(&next, g->spare_at_ms);
 	guest_sooner(&next, g->stream.ack_at_ms);
 	return next <= now ? 0 : (int)(next - now);
 }
@@ -194,86 +157,31 @@ guest_check_clocks(struct guest *g)
 /* ---- the loop ---- */
 
 static void
-guest_watch(const struct guest *g, int signal_fd, struct pollfd *p)
+guest_turn(struct guest *g, const struct watch *w)
 {
-	bool on = g->run.state == STATE_GOING || g->run.state == STATE_KILLING;
-
-	for (size_t i = 0; i < SLOTS; i++)
-		p[i] = (struct pollfd){.fd = -1};
-	p[SLOT_IN] = (struct pollfd){.fd = g->stream.in_fd, .events = POLLIN};
-	p[SLOT_SIGNAL] = (struct pollfd){.fd = signal_fd, .events = POLLIN};
-	if (g->runner.pid > 0)
-		p[SLOT_RUNNER] = (struct pollfd){.fd = g->runner.fd, .events = POLLIN};
-	if (stream_wants_write(&g->stream))
-		p[SLOT_WIRE] = (struct pollfd){.fd = g->stream.out_fd, .events = POLLOUT};
-	if (g->prestart == PRESTART_STARTING)
-		p[SLOT_CONTROL] = (struct pollfd){.fd = g->runner.control_fd, .events = POLLIN};
-	if (on && output_may_read(g, &g->out[0]))
-		p[SLOT_OUT] = (struct pollfd){.fd = g->out[0].fd, .events = POLLIN};
-	if (on && output_may_read(g, &g->out[1]))
-		p[SLOT_ERR] = (struct pollfd){.fd = g->out[1].fd, .events = POLLIN};
-	if (feed_wants_write(&g->feed))
-		p[SLOT_FEED] = (struct pollfd){.fd = g->feed.fd, .events = POLLOUT};
-}
-
-static void
-guest_take_report(struct guest *g)
-{
-	struct report report;
-	int r = runner_report(&g->runner, &report);
-
-	if (r == 1)
-		run_on_report(g, &report);
-	else if (r < 0)
-		guest_reap(g); /* its socket closed: its death is about to be told */
-}
-
-/* Output first: what was written before an end is read before that end is told. */
-static void
-guest_turn(struct guest *g, const struct pollfd *p)
-{
-	if (p[SLOT_OUT].revents != 0) {
-		(void)output_read(&g->out[0], false);
-		output_pump(g, &g->out[0]);
-	}
-	if (p[SLOT_ERR].revents != 0) {
-		(void)output_read(&g->out[1], false);
-		output_pump(g, &g->out[1]);
-	}
-	if (p[SLOT_FEED].revents != 0)
-		feed_pump(g);
-	if (p[SLOT_IN].revents != 0)
-		stream_read(g);
-	if (p[SLOT_CONTROL].revents != 0)
-		prestart_on_control(g);
-	if (p[SLOT_RUNNER].revents != 0)
-		guest_take_report(g);
-	if (p[SLOT_SIGNAL].revents != 0)
-		guest_on_signal(g, p[SLOT_SIGNAL].fd);
+	watch_serve(w, g);
 	prestart_begin(g);
-	run_tick(g, clock_now_ms());
+	run_tick_all(g, clock_now_ms());
 	stream_flush(&g->stream);
+	children_tick(g, clock_now_ms());
 	guest_check_clocks(g);
 }
 
 static int
 guest_start(struct guest *g)
 {
-	struct runner_fds fds;
 	int r;
 
 	(void)umask(022);
-	r = runner_start(&g->runner, &fds);
+	g->waiting = RUNNER_NONE;
+	eval_init(g);
+	r = runner_start(&g->spare, &g->stream);
 	if (r < 0)
 		return r;
 	if (prctl(PR_SET_DUMPABLE, 0) == -1)
 		return -errno;
 	g->started_ms = clock_now_ms();
 	stream_init(&g->stream, STDIN_FILENO, STDOUT_FILENO);
-	output_init(&g->out[0], fds.stdout_fd, STREAM_STDOUT);
-	output_init(&g->out[1], fds.stderr_fd, STREAM_STDERR);
-	feed_init(&g->feed, fds.stdin_fd);
-	buf_init(&g->run.spec, GUEST_SPEC_MAX);
 	r = fd_set_nonblock(STDIN_FILENO);
 	if (r == 0)
 		r = fd_set_nonblock(STDOUT_FILENO);
@@ -283,7 +191,7 @@ guest_start(struct guest *g)
 int
 main(void)
 {
-	struct pollfd p[SLOTS];
+	static struct watch watch;
 	int signal_fd;
 	int r;
 
@@ -298,11 +206,11 @@ main(void)
 		fatal("start: error %d", -r);
 	guest_say_hello(&guest);
 	for (;;) {
-		guest_watch(&guest, signal_fd, p);
-		r = poll(p, SLOTS, guest_poll_ms(&guest, clock_now_ms()));
+		watch_fill(&watch, &guest, signal_fd);
+		r = poll(watch.p, watch.n, guest_poll_ms(&guest, clock_now_ms()));
 		if (r == -1 && errno != EINTR)
 			fatal("poll: error %d", errno);
 		if (r >= 0)
-			guest_turn(&guest, p);
+			guest_turn(&guest, &watch);
 	}
 }

@@ -1,14 +1,15 @@
 /*
- * guest/output.c - what the run writes: head, tail, counts and credit.
+ * guest/output.c - what a run writes: head, tail, counts and credit.
  * Runs in: guest-init (PID 1 of a sandbox).
  * Input: pipes written by untrusted code.
- * Owns: the read ends of the run's stdout and stderr, and bytes not framed yet.
+ * Owns: bytes not framed yet; the pipes are the runner's.
  *
  * Of each stream the first GUEST_HEAD_MAX bytes are sent as they come and the
  * last GUEST_TAIL_MAX at the end; what lies between is counted and dropped. So
  * memory is bounded and a pipe is never left full because a reader is slow.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,10 +19,21 @@
 #define OUTPUT_ROUNDS 8u       /* reads before the loop looks at the host again */
 
 void
-output_init(struct output *o, int fd, uint8_t no)
+output_init(struct output *o, uint32_t run, uint8_t no)
 {
-	*o = (struct output){.fd = fd, .stream = no, .credit = GUEST_WINDOW};
+	*o = (struct output){.fd = -1,
+			     .stream = no,
+			     .run = run,
+			     .head_max = GUEST_HEAD_MAX,
+			     .credit = GUEST_WINDOW};
 	buf_init(&o->pending, GUEST_HEAD_MAX);
+}
+
+void
+output_done(struct output *o)
+{
+	buf_done(&o->pending);
+	free(TAKE(o->tail));
 }
 
 /* With no session a full window stays in the pipe, so the run waits for its reader. */
@@ -34,34 +46,37 @@ output_may_read(const struct guest *g, const struct output *o)
 static void
 output_keep_tail(struct output *o, const uint8_t *p, size_t n)
 {
-	if (n > sizeof(o->tail)) {
-		p += n - sizeof(o->tail);
-		n = sizeof(o->tail);
+	if (n > GUEST_TAIL_MAX) {
+		p += n - GUEST_TAIL_MAX;
+		n = GUEST_TAIL_MAX;
 	}
+	if (n > 0 && o->tail == NULL)
+		o->tail = malloc(GUEST_TAIL_MAX);
+	if (o->tail == NULL)
+		return; /* no memory: these bytes can only be counted */
 	while (n > 0) {
-		size_t part = sizeof(o->tail) - o->tail_at;
+		size_t part = GUEST_TAIL_MAX - o->tail_at;
 
 		part = part > n ? n : part;
 		memcpy(o->tail + o->tail_at, p, part);
-		o->tail_at = (o->tail_at + part) % sizeof(o->tail);
+		o->tail_at = (o->tail_at + part) % GUEST_TAIL_MAX;
 		o->tail_len += part;
 		p += part;
 		n -= part;
 	}
-	if (o->tail_len > sizeof(o->tail))
-		o->tail_len = sizeof(o->tail);
+	if (o->tail_len > GUEST_TAIL_MAX)
+		o->tail_len = GUEST_TAIL_MAX;
 }
 
-static void
-output_take(struct output *o, const uint8_t *p, size_t n)
+void
+output_put(struct output *o, const uint8_t *p, size_t n)
 {
 	size_t head = 0;
 
-	if (o->total < GUEST_HEAD_MAX) {
-		head = (size_t)(GUEST_HEAD_MAX - o->total);
-		head = head > n ? n : head;
+	if (o->total < o->head_max) {
+		head = o->head_max - o->total > n ? n : (size_t)(o->head_max - o->total);
 		if (buf_append(&o->pending, p, head) < 0)
-			head = 0; /* no memory: these bytes can only be counted */
+			head = 0; /* no memory: of these bytes the last are kept */
 	}
 	o->total += n;
 	output_keep_tail(o, p + head, n - head);
@@ -72,29 +87,18 @@ output_read(struct output *o, bool all)
 {
 	static uint8_t chunk[OUTPUT_READ_MAX];
 
-	for (size_t i = 0; all || i < OUTPUT_ROUNDS; i++) {
+	for (size_t i = 0; o->fd >= 0 && (all || i < OUTPUT_ROUNDS); i++) {
 		ssize_t n = read(o->fd, chunk, sizeof(chunk));
 
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return true;
-		output_take(o, chunk, (size_t)n);
+		output_put(o, chunk, (size_t)n);
 		if ((size_t)n < sizeof(chunk))
 			return false; /* probably empty; poll will say */
 	}
-	return false;
-}
-
-void
-output_discard(struct output *o)
-{
-	uint8_t chunk[4096];
-	ssize_t n;
-
-	do {
-		n = read(o->fd, chunk, sizeof(chunk));
-	} while (n > 0 || (n == -1 && errno == EINTR));
+	return o->fd < 0;
 }
 
 void
@@ -106,7 +110,7 @@ output_pump(struct guest *g, struct output *o)
 
 		n = n > GUEST_PAYLOAD_MAX ? GUEST_PAYLOAD_MAX : n;
 		n = n > room ? (size_t)room : n;
-		if (stream_send_kept(&g->stream, GUEST_g_out, o->stream, g->run.number,
+		if (stream_send_kept(&g->stream, GUEST_g_out, o->stream, o->run,
 				     buf_data(&o->pending), n) < 0)
 			return;
 		buf_consume(&o->pending, n);
@@ -126,12 +130,11 @@ output_finish(struct guest *g, struct output *o)
 	if (o->tail_len == 0 || o->tail_sent)
 		return true;
 	/* The ring's oldest byte is where the next one would go, once it is full. */
-	first = o->tail_len < sizeof(o->tail) ? 0 : sizeof(o->tail) - o->tail_at;
+	first = o->tail_len < GUEST_TAIL_MAX ? 0 : GUEST_TAIL_MAX - o->tail_at;
 	memcpy(last, o->tail + (first == 0 ? 0 : o->tail_at), first == 0 ? o->tail_len : first);
 	if (first > 0)
 		memcpy(last + first, o->tail, o->tail_at);
-	if (stream_send_kept(&g->stream, GUEST_g_tail, o->stream, g->run.number, last,
-			     o->tail_len) < 0)
+	if (stream_send_kept(&g->stream, GUEST_g_tail, o->stream, o->run, last, o->tail_len) < 0)
 		return false;
 	o->tail_sent = true;
 	return true;
@@ -144,13 +147,16 @@ output_dropped(const struct output *o)
 }
 
 int
-guest_on_h_credit(struct guest *g, uint8_t no, const struct guest_h_credit *c)
+guest_on_h_credit(struct guest *g, uint32_t run, uint8_t no, const struct guest_h_credit *c)
 {
+	struct run *r = run_find(g, run);
 	struct output *o;
 
-	if (no != STREAM_STDOUT && no != STREAM_STDERR)
+	if (no < STREAM_STDOUT || no > STREAM_VALUE)
 		return -EBADMSG;
-	o = &g->out[no - STREAM_STDOUT];
+	if (r == NULL)
+		return 0;
+	o = &r->out[no - STREAM_STDOUT];
 	if (c->limit > o->credit) /* a smaller one is an old one */
 		o->credit = c->limit;
 	output_pump(g, o);

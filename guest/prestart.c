@@ -1,8 +1,9 @@
 /*
  * guest/prestart.c - the interpreter that waits in a python or node sandbox.
  * Runs in: guest-init (PID 1 of a sandbox).
- * Input: one byte from the interpreter before any user code ran.
- * Owns: the control socket until the run was handed out.
+ * Input: one byte from the interpreter, and its runner's reports. User code that is
+ *        there already, of runs that need no interpreter, may kill both.
+ * Owns: the waiting runner until its run is handed out.
  *
  * The interpreter's own start-up blocks in a hook (guest/python, guest/node)
  * that reads one message from GUEST_CONTROL_FD: a length (u32, little-endian),
@@ -10,9 +11,7 @@
  * NAME=value for each variable of the run.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -35,6 +34,16 @@ prestart_say(struct guest *g, uint32_t box_class)
 	(void)stream_send(&g->stream, GUEST_g_ready, 0, 0, payload, sizeof(payload));
 }
 
+static bool
+prestart_any_run(const struct guest *g)
+{
+	for (size_t i = 0; i < GUEST_RUNS_MAX; i++) {
+		if (g->runs[i].number != 0)
+			return true;
+	}
+	return false;
+}
+
 /* A shell box waits with nothing, but the first bash of a fresh container pays for finding its
  * files: one that does nothing pays it ahead. */
 void
@@ -42,31 +51,24 @@ prestart_begin(struct guest *g)
 {
 	bool waits = g->hello.box_class == BOX_PYTHON || g->hello.box_class == BOX_NODE;
 
-	if (g->prestart != PRESTART_DUE || g->run.number != 0)
+	if (g->prestart != PRESTART_DUE || prestart_any_run(g))
 		return;
 	g->prestart = waits ? PRESTART_STARTING : PRESTART_TOUCHING;
-	if (launch_fill_waiting(g->runner.launch, g->hello.box_class, g->hello.cpus) != 0 ||
-	    runner_order(&g->runner) < 0)
+	if (children_take(g, &g->waiting) < 0) {
 		prestart_on_gone(g);
-}
-
-/* What the interpreter used until now is not the run's. */
-static uint64_t
-prestart_cpu_us(pid_t pid)
-{
-	struct timespec used;
-	clockid_t clock;
-
-	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) == -1)
-		return 0;
-	return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+		return;
+	}
+	g->spare_at_ms = 0; /* a shell's runner comes back */
+	if (launch_fill_waiting(g->waiting.launch, g->hello.box_class, g->hello.cpus) != 0 ||
+	    runner_order(&g->waiting) < 0)
+		prestart_on_gone(g);
 }
 
 void
 prestart_on_control(struct guest *g)
 {
 	char byte;
-	ssize_t n = read(g->runner.control_fd, &byte, 1);
+	ssize_t n = read(g->waiting.control_fd, &byte, 1);
 
 	if (n == -1 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -74,8 +76,21 @@ prestart_on_control(struct guest *g)
 		return; /* the runner holds the other end: an end of file cannot come before its
 			   death */
 	g->prestart = PRESTART_READY;
-	g->run.base_cpu_us = prestart_cpu_us(g->runner.launch->pid);
+	g->waiting_cpu_us = runner_cpu_us(&g->waiting); /* not the run's */
 	prestart_say(g, g->hello.box_class);
+}
+
+/* The runner is as good as new, and knows where the program is. */
+static void
+prestart_keep_runner(struct guest *g)
+{
+	runner_discard_output(&g->waiting);
+	if (g->spare.pid > 0) {
+		children_drop(g, &g->waiting);
+		return;
+	}
+	g->spare = g->waiting;
+	g->waiting = RUNNER_NONE;
 }
 
 void
@@ -85,8 +100,36 @@ prestart_on_gone(struct guest *g)
 		prestart_say(g,
 			     BOX_SHELL); /* nothing waits here: said, instead of staying silent */
 	g->prestart = PRESTART_NONE;
-	output_discard(&g->out[0]);
-	output_discard(&g->out[1]);
+	children_drop(g, &g->waiting);
+}
+
+void
+prestart_on_report(struct guest *g)
+{
+	struct report report;
+	int r = runner_report(&g->waiting, &report);
+
+	if (r < 0)
+		children_reap(g); /* its socket closed: its death is about to be told */
+	if (r != 1)
+		return;
+	if (g->prestart != PRESTART_TOUCHING) {
+		prestart_discard(g);
+	} else if (report.what != REPORT_ENDED || report.left == 0) {
+		g->prestart = PRESTART_NONE;
+		prestart_keep_runner(g);
+	}
+}
+
+void
+prestart_discard(struct guest *g)
+{
+	if (g->prestart == PRESTART_DUE)
+		g->prestart = PRESTART_NONE;
+	if (g->prestart != PRESTART_STARTING && g->prestart != PRESTART_READY)
+		return; /* a shell that ends by itself may do so */
+	(void)tree_kill(g->waiting.pid);
+	prestart_on_gone(g);
 }
 
 bool
@@ -135,7 +178,7 @@ prestart_message(struct buf *b, const struct guest_spec *spec)
 }
 
 int
-prestart_hand_out(struct guest *g, const struct guest_spec *spec)
+prestart_hand_out(struct guest *g, struct run *run)
 {
 	struct buf b;
 	ssize_t n;
@@ -143,17 +186,19 @@ prestart_hand_out(struct guest *g, const struct guest_spec *spec)
 
 	/* node has made its streams, and libuv its pipes non-blocking: the run's own writes to
 	 * descriptors 1 and 2 expect what a start leaves. */
-	runner_block_output(&g->runner);
+	runner_block_output(&g->waiting);
 	buf_init(&b, HAND_OUT_MAX);
-	r = prestart_message(&b, spec);
+	r = prestart_message(&b, &run->what);
 	if (r == 0) {
-		n = write(g->runner.control_fd, buf_data(&b), buf_len(&b));
+		n = write(g->waiting.control_fd, buf_data(&b), buf_len(&b));
 		r = n == (ssize_t)buf_len(&b) ? 0 : -EPIPE;
 	}
 	buf_done(&b);
 	if (r < 0)
 		return r;
-	g->run.result.start = START_WARM;
-	g->prestart = PRESTART_USED;
+	run->result.start = START_WARM;
+	run->base_cpu_us = g->waiting_cpu_us;
+	run_adopt(run, &g->waiting);
+	g->prestart = PRESTART_NONE;
 	return 0;
 }

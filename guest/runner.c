@@ -1,9 +1,9 @@
 /*
- * guest/runner.c - the process that starts the run and is its subreaper.
- * Runs in: guest-init (PID 1 of a sandbox) and the runner forked from it.
+ * guest/runner.c - the process that starts a run and is its subreaper.
+ * Runs in: guest-init (PID 1 of a sandbox) and the runners forked from it.
  * Input: orders of PID 1, by a socket and shared memory; wait status.
- * Owns: in PID 1 its end of the socket; in the runner the run's three pipes
- *       and the socket a waiting interpreter listens on.
+ * Owns: in PID 1 its ends of the run's pipes and sockets, and the memory shared with
+ *       the runner; in the runner the other ends.
  *
  * The runner knows nothing of frames. It starts what struct launch says, waits
  * until that process ends and then until nothing is left below it, and reports
@@ -21,7 +21,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -38,8 +40,11 @@ struct runner_ends {
 static void
 runner_prefer_oom(void)
 {
-	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	int fd;
 
+	/* Nothing of this process is secret here, and /proc gives it to its own uid only so. */
+	(void)prctl(PR_SET_DUMPABLE, 1);
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd == -1)
 		return; /* a runtime without it: the cgroup's limit still holds */
 	(void)fd_write_all(fd, "1000", 4);
@@ -270,8 +275,33 @@ runner_open(struct runner_pipes *p)
 	return 0;
 }
 
+/* What PID 1 holds of other runs is not for this one: an end of a pipe kept here would keep
+ * another run's input open. */
 static void
-runner_child(struct launch *l, const struct runner_pipes *p)
+runner_close_others(const struct runner_ends *ends)
+{
+	int keep[] = {ends->order_fd, ends->control_fd, ends->stdin_fd, ends->stdout_fd,
+		      ends->stderr_fd};
+	unsigned first = 3;
+
+	for (size_t i = 1; i < ARRAY_LEN(keep); i++) {
+		for (size_t j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
+			int swap = keep[j];
+
+			keep[j] = keep[j - 1];
+			keep[j - 1] = swap;
+		}
+	}
+	for (size_t i = 0; i < ARRAY_LEN(keep); i++) {
+		if ((unsigned)keep[i] > first)
+			(void)syscall(SYS_close_range, first, (unsigned)keep[i] - 1, 0);
+		first = (unsigned)keep[i] + 1;
+	}
+	(void)fd_close_from((int)first);
+}
+
+static void
+runner_child(struct launch *l, const struct runner_pipes *p, struct stream *s)
 {
 	const struct runner_ends ends = {
 		.order_fd = p->order[1],
@@ -281,49 +311,108 @@ runner_child(struct launch *l, const struct runner_pipes *p)
 		.stderr_fd = p->err[1],
 	};
 
-	(void)close(p->in[1]);
-	(void)close(p->out[0]);
-	(void)close(p->err[0]);
-	(void)close(p->order[0]);
-	(void)close(p->control[0]);
+	secret_wipe(s->secret, sizeof(s->secret));
 	runner_leave_stream();
+	runner_close_others(&ends);
 	runner_main(l, &ends);
 }
 
-int
-runner_start(struct runner *r, struct runner_fds *ret)
+static void
+runner_close_pair(int pair[2])
 {
-	struct runner_pipes p = {.in = {-1, -1}};
-	struct launch *l;
-	int err = runner_open(&p);
+	for (int i = 0; i < 2; i++) {
+		if (pair[i] >= 0)
+			(void)close(pair[i]);
+	}
+}
 
-	if (err < 0)
-		return err;
-	l = mmap(NULL, sizeof(*l), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (l == MAP_FAILED)
-		return -errno;
-	r->pid = fork();
-	if (r->pid == -1)
-		return -errno;
-	if (r->pid == 0)
-		runner_child(l, &p);
-	(void)close(p.in[0]);
-	(void)close(p.order[1]);
-	(void)close(p.control[1]);
-	r->fd = p.order[0];
-	r->control_fd = p.control[0];
-	r->launch = l;
-	r->out_ends[0] = p.out[1];
-	r->out_ends[1] = p.err[1];
-	*ret = (struct runner_fds){
-		.stdin_fd = p.in[1], .stdout_fd = p.out[0], .stderr_fd = p.err[0]};
-	for (const int *fd = (const int[]){r->fd, r->control_fd, p.in[1], p.out[0], p.err[0], -1};
+static void
+runner_close_pipes(struct runner_pipes *p)
+{
+	runner_close_pair(p->in);
+	runner_close_pair(p->out);
+	runner_close_pair(p->err);
+	runner_close_pair(p->order);
+	runner_close_pair(p->control);
+}
+
+/* PID 1's half of what runner_open made. */
+static int
+runner_keep(struct runner *r, const struct runner_pipes *p)
+{
+	(void)close(p->in[0]);
+	(void)close(p->order[1]);
+	(void)close(p->control[1]);
+	r->fd = p->order[0];
+	r->control_fd = p->control[0];
+	r->stdin_fd = p->in[1];
+	r->out_fds[0] = p->out[0];
+	r->out_fds[1] = p->err[0];
+	r->out_ends[0] = p->out[1];
+	r->out_ends[1] = p->err[1];
+	for (const int *fd = (const int[]){r->fd, r->control_fd, r->stdin_fd, r->out_fds[0],
+					   r->out_fds[1], -1};
 	     *fd != -1; fd++) {
-		err = fd_set_nonblock(*fd);
+		int err = fd_set_nonblock(*fd);
+
 		if (err < 0)
 			return err;
 	}
 	return 0;
+}
+
+void
+runner_close(struct runner *r)
+{
+	const int fds[] = {r->fd,         r->control_fd,  r->stdin_fd,   r->out_fds[0],
+			   r->out_fds[1], r->out_ends[0], r->out_ends[1]};
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
+		if (fds[i] >= 0)
+			(void)close(fds[i]); /* pipes and sockets: nothing to report */
+	}
+	if (r->launch != NULL)
+		(void)munmap(r->launch, sizeof(*r->launch));
+	*r = RUNNER_NONE;
+}
+
+int
+runner_start(struct runner *r, struct stream *s)
+{
+	struct runner_pipes p = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+	struct launch *l;
+	pid_t pid;
+	int err = runner_open(&p);
+
+	*r = RUNNER_NONE;
+	if (err < 0)
+		goto fail;
+	l = mmap(NULL, sizeof(*l), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (l == MAP_FAILED) {
+		err = -errno;
+		goto fail;
+	}
+	pid = fork();
+	if (pid == 0)
+		runner_child(l, &p, s);
+	if (pid == -1) {
+		err = -errno;
+		(void)munmap(l, sizeof(*l));
+		goto fail;
+	}
+	/* Not for those forked after it: it would stay with them. */
+	(void)madvise(l, sizeof(*l), MADV_DONTFORK);
+	r->pid = pid;
+	r->launch = l;
+	err = runner_keep(r, &p);
+	if (err < 0) {
+		(void)kill(pid, SIGKILL);
+		runner_close(r);
+	}
+	return err;
+fail:
+	runner_close_pipes(&p);
+	return err;
 }
 
 void
@@ -362,6 +451,31 @@ runner_block_output(struct runner *r)
 		if (flags != -1)
 			(void)fcntl(r->out_ends[i], F_SETFL, flags & ~O_NONBLOCK);
 	}
+}
+
+void
+runner_discard_output(struct runner *r)
+{
+	uint8_t chunk[4096];
+	ssize_t n;
+
+	for (size_t i = 0; i < ARRAY_LEN(r->out_fds); i++) {
+		do {
+			n = read(r->out_fds[i], chunk, sizeof(chunk));
+		} while (n > 0 || (n == -1 && errno == EINTR));
+	}
+}
+
+uint64_t
+runner_cpu_us(const struct runner *r)
+{
+	pid_t pid = r->launch == NULL ? 0 : r->launch->pid;
+	struct timespec used;
+	clockid_t clock;
+
+	if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) == -1)
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
 }
 
 int

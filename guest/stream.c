@@ -195,7 +195,9 @@ stream_dispatch(struct guest *g, const struct guest_frame *f)
 	switch ((unsigned)f->row->type) {
 	case GUEST_h_hello:
 		r = guest_get_h_hello(f->payload, f->len, &hello);
-		return r < 0 ? r : guest_on_h_hello(g, &hello);
+		r = r < 0 ? r : guest_on_h_hello(g, &hello);
+		secret_wipe(&hello, sizeof(hello));
+		return r;
 	case GUEST_h_ping:
 		(void)stream_send(&g->stream, GUEST_g_pong, 0, 0, NULL, 0);
 		return 0;
@@ -204,10 +206,12 @@ stream_dispatch(struct guest *g, const struct guest_frame *f)
 		return r < 0 ? r : stream_forget(&g->stream, ack.seq);
 	case GUEST_h_sync:
 		r = guest_get_h_sync(f->payload, f->len, &sync);
-		return r < 0 ? r : stream_on_h_sync(g, &sync);
+		r = r < 0 ? r : stream_on_h_sync(g, &sync);
+		secret_wipe(&sync, sizeof(sync));
+		return r;
 	case GUEST_h_credit:
 		r = guest_get_h_credit(f->payload, f->len, &credit);
-		return r < 0 ? r : guest_on_h_credit(g, f->stream, &credit);
+		return r < 0 ? r : guest_on_h_credit(g, f->run, f->stream, &credit);
 	case GUEST_h_spec:
 		return guest_on_h_spec(g, f->run, f->payload, f->len);
 	case GUEST_h_run:
@@ -268,6 +272,14 @@ stream_tear(struct stream *s, size_t used, int r)
 	return 0;
 }
 
+/* A runner that is forked later has a copy of all memory, and can be read for a moment. */
+static void
+stream_wipe_secret(struct stream *s, const struct guest_frame *f, size_t used)
+{
+	if (f->row->type == GUEST_h_hello || f->row->type == GUEST_h_sync)
+		secret_wipe(s->in.data + s->in.off, used);
+}
+
 int
 stream_intake(struct guest *g)
 {
@@ -283,8 +295,10 @@ stream_intake(struct guest *g)
 			end = stream_tear(s, used, r);
 			continue;
 		}
-		if (r == 1)
+		if (r == 1) {
 			end = stream_handle(g, &frame);
+			stream_wipe_secret(s, &frame, used);
+		}
 		buf_consume(&s->in, used);
 		if (r == 0)
 			break;

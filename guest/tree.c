@@ -94,9 +94,25 @@ tree_is_below(pid_t pid)
 	return false;
 }
 
+/* A tree that a walk leaves alone: its root is not below, so nothing below it is. */
+struct tree_keep {
+	const pid_t *roots;
+	size_t n;
+};
+
+static bool
+tree_is_kept(const struct tree_keep *keep, pid_t pid)
+{
+	for (size_t i = 0; i < keep->n; i++) {
+		if (keep->roots[i] == pid)
+			return true;
+	}
+	return false;
+}
+
 /* Parents usually have smaller numbers, so one pass mostly does; repeated until nothing changes. */
 static void
-tree_mark(pid_t root)
+tree_mark(pid_t root, const struct tree_keep *keep)
 {
 	bool changed = true;
 
@@ -105,7 +121,7 @@ tree_mark(pid_t root)
 		for (size_t i = 0; i < walk.n; i++) {
 			struct tree_entry *e = &walk.entries[i];
 
-			if (e->below || e->pid == root || e->pid == 1)
+			if (e->below || e->pid == root || e->pid == 1 || tree_is_kept(keep, e->pid))
 				continue;
 			if (e->parent == root || tree_is_below(e->parent)) {
 				e->below = true;
@@ -127,14 +143,14 @@ tree_was_stopped(pid_t pid)
 
 /* One walk: stops what is new. Number of new ones, or -errno. */
 static int
-tree_stop_new(pid_t root)
+tree_stop_new(pid_t root, const struct tree_keep *keep)
 {
 	int found = 0;
 	int r = tree_read();
 
 	if (r < 0)
 		return r;
-	tree_mark(root);
+	tree_mark(root, keep);
 	for (size_t i = 0; i < walk.n && walk.n_stopped < TREE_MAX; i++) {
 		const struct tree_entry *e = &walk.entries[i];
 
@@ -155,8 +171,8 @@ tree_kill_all(void)
 		(void)kill(-1, SIGKILL); /* nobody there is as good */
 }
 
-uint32_t
-tree_kill(pid_t root)
+static uint32_t
+tree_kill_but(pid_t root, const struct tree_keep *keep)
 {
 	int found = 1;
 
@@ -165,7 +181,7 @@ tree_kill(pid_t root)
 		return 0;
 	walk.n_stopped = 0;
 	for (size_t i = 0; found > 0 && i < TREE_ROUNDS; i++)
-		found = tree_stop_new(root);
+		found = tree_stop_new(root, keep);
 	if (found < 0) {
 		tree_kill_all(); /* nothing can be told apart */
 		return 1;
@@ -174,4 +190,20 @@ tree_kill(pid_t root)
 	for (size_t i = 0; i < walk.n_stopped; i++)
 		(void)kill(walk.stopped[i], SIGKILL);
 	return (uint32_t)walk.n_stopped;
+}
+
+uint32_t
+tree_kill(pid_t root)
+{
+	const struct tree_keep none = {0};
+
+	return tree_kill_but(root, &none);
+}
+
+uint32_t
+tree_kill_others(const pid_t *known, size_t n)
+{
+	const struct tree_keep keep = {known, n};
+
+	return tree_kill_but(1, &keep);
 }

@@ -15,7 +15,15 @@
 #define GUEST_TAIL_MAX 8192u    /* and its last ones when more was written */
 #define GUEST_SPEC_MAX 2097152u
 
-enum guest_stream_no { STREAM_STDIN = 0, STREAM_STDOUT = 1, STREAM_STDERR = 2 };
+enum guest_stream_no {
+	STREAM_STDIN = 0,
+	STREAM_STDOUT = 1,
+	STREAM_STDERR = 2,
+	STREAM_VALUE = 3, /* of an evaluation: records ended by NUL, 'v' + text of the value or 'i'
+			     + an image's path */
+	STREAMS = 4,
+};
+#define GUEST_RUNS_MAX 16u /* going on at once in one box; numbers from 1, never used twice */
 enum exit_how { EXIT_EXITED = 1, EXIT_SIGNALED = 2, EXIT_NOT_STARTED = 3 };
 enum exit_flag {
 	EXIT_TIMED_OUT = 1,
@@ -23,7 +31,8 @@ enum exit_flag {
 	EXIT_WORKSPACE_FULL = 4, /* no free block or inode at the end */
 	EXIT_TMP_FULL = 8,
 	EXIT_OUTPUT_LIMIT = 16,
-	EXIT_FORK_FAILED = 32, /* the first process could not be started: exit_code is errno */
+	EXIT_FORK_FAILED = 32,      /* the first process could not be started: exit_code is errno */
+	EXIT_INTERPRETER_GONE = 64, /* of an evaluation: it has ended, its state is lost */
 };
 
 enum guest_dir { H2G = 0, G2H = 1 };
@@ -103,17 +112,34 @@ int guest_frame_parse(const uint8_t *in, size_t len, enum guest_dir dir, struct 
 		      size_t *ret_used);
 
 /* ---- spec.c: what a run is; h_spec parts and the final h_run part concatenated ---- */
-enum run_kind { RUN_PYTHON = 1, RUN_NODE = 2, RUN_BASH = 3, RUN_COMMAND = 4 };
+enum run_kind {
+	RUN_PYTHON = 1,
+	RUN_NODE = 2,
+	RUN_BASH = 3,
+	RUN_COMMAND = 4,
+	RUN_ARGV = 5, /* args are argv; code is empty */
+	/* an interpreter that stays for the box's life: exit_code 0, or 1 when the code raised */
+	RUN_EVAL_PYTHON = 6,
+	RUN_EVAL_NODE = 7,
+	RUN_EVAL_BASH = 8,
+	/* code is the path. exit_code is 0 or an errno of Linux; g_exit's size is the file's */
+	RUN_FILE_READ = 9,   /* offset, length: the bytes come on stdout */
+	RUN_FILE_WRITE = 10, /* the bytes come on stdin; offset (SPEC_APPEND: the end), mode */
+	RUN_FILE_LIST =
+		11, /* length: depth. stdout: type mode size mtime path NUL, see guest/files.c */
+};
 enum spec_flag {
 	SPEC_STDIN = 1, /* stdin frames follow until h_stdin_eof; else /dev/null-like EOF at once */
 	SPEC_LIVE = 2,  /* do not use the waiting interpreter */
+	SPEC_APPEND = 4,   /* RUN_FILE_WRITE: at the end of the file */
+	SPEC_TRUNCATE = 8, /* RUN_FILE_WRITE: nothing is left of what the file held */
 };
 #define SPEC_ARGS_MAX 1024u
 #define SPEC_ENV_MAX 512u
 #define SPEC_ITEM_MAX 131071u /* one argument or one NAME=value, bytes (execve's own limit) */
 #define SPEC_CODE_MAX 1048576u
 #define SPEC_CWD_MAX 4095u
-#define SPEC_FIELDS 8u /* elements of its array */
+#define SPEC_FIELDS 11u /* elements of its array */
 struct guest_spec {
 	uint32_t kind;  /* enum run_kind: code is main.py, main.mjs, main.sh, or bash -c's text */
 	uint32_t flags; /* enum spec_flag */
@@ -122,12 +148,15 @@ struct guest_spec {
 	struct ipc_str cwd;    /* "" = /workspace */
 	struct ipc_bin code;
 	uint32_t n_args, n_env;
-	struct ipc_str *args; /* arrays owned by whoever filled the struct */
-	struct ipc_str *env;  /* "NAME=value" */
+	struct ipc_str *args;    /* arrays owned by whoever filled the struct */
+	struct ipc_str *env;     /* "NAME=value" */
+	uint64_t offset, length; /* of file kinds */
+	uint32_t mode;           /* RUN_FILE_WRITE: of a new file, 0 = 0644; 0777 at most */
 };
-/* The rules both sides apply: -E2BIG past a maximum (RUN_COMMAND: code <= SPEC_ITEM_MAX);
- * -EINVAL for an unknown kind or flag, a NUL in args, env, cwd or a command, or an env item
- * without a name ([A-Za-z_][A-Za-z0-9_]*) and '='. */
+/* The rules both sides apply, by a table of kinds: -E2BIG past a maximum (RUN_COMMAND: code <=
+ * SPEC_ITEM_MAX, a path SPEC_CWD_MAX); -EINVAL for an unknown kind, for a flag or field its kind
+ * does not have, a NUL in args, env, cwd, path or command, or an env item without a name
+ * ([A-Za-z_][A-Za-z0-9_]*) and '='. */
 int spec_check(const struct guest_spec *spec);
 /* pack.c; the host only. Appends the encoding to b after spec_check. -E2BIG past b's or
  * GUEST_SPEC_MAX. */

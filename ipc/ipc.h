@@ -24,7 +24,13 @@ enum ipc_role {
 };
 const char *ipc_role_name(enum ipc_role role);
 
-enum owner_kind { OWNER_TREE = 1, OWNER_UID = 2 };
+enum owner_kind {
+	OWNER_TREE = 1,
+	OWNER_UID = 2,
+	OWNER_TOKEN = 3, /* of http: nobody until token_check binds the link to a principal */
+};
+enum client_kind { CLIENT_STDIO = 1, CLIENT_UNIX = 2, CLIENT_HTTP = 3 };
+enum auth_word { AUTH_NO, AUTH_BOUND, AUTH_CROWDED }; /* what became of a token */
 enum engine_kind { ENGINE_UNIX = 1, ENGINE_TCP = 2, ENGINE_TLS = 3 };
 enum engine_pem_kind { PEM_CA = 1, PEM_CERT = 2, PEM_KEY = 3 };
 enum settings_flag {
@@ -34,7 +40,16 @@ enum settings_flag {
 };
 enum box_class { BOX_SHELL = 0, BOX_PYTHON = 1, BOX_NODE = 2, BOX_CLASSES = 3 };
 enum call_flag {
-	CALL_LIVE = 1, /* the waiting interpreter cannot serve it (start-up environment) */
+	CALL_LIVE = 1,  /* the waiting interpreter cannot serve it (start-up environment) */
+	CALL_STAYS = 2, /* makes a sandbox that stays: no run, ends ok once it is ready */
+	CALL_KEEP = 4,  /* with STAYS: it outlives the connection (not a private tree's end) */
+	CALL_BACKGROUND =
+		8, /* in a sandbox: ended as running once RUN was written; output is kept only */
+	CALL_HOLD =
+		16, /* with STAYS: of box_class, in no listing: one execute call's several steps */
+	CALL_STEP = 32, /* in a sandbox: a step of a tool; its output is not found by the sandbox */
+	CALL_TURNS = 64, /* in a sandbox: it waits in the guest for those before it; so does its
+			    time limit */
 };
 enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 };
 enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };
@@ -49,9 +64,11 @@ enum end_cause { /* who ended a box or run */
 		 CAUSE_BAD_FRAME, /* the guest broke the stream rules */
 		 CAUSE_SILENT,    /* no pong */
 		 CAUSE_BROKER_GONE,
-		 CAUSE_UNUSED, /* pool shrinks or the tree stops */
-		 CAUSE_START,  /* create, check or start failed */
-		 CAUSE_DIED,   /* the container ended by itself */
+		 CAUSE_UNUSED,    /* pool shrinks or the tree stops */
+		 CAUSE_START,     /* create, check or start failed */
+		 CAUSE_DIED,      /* the container ended by itself */
+		 CAUSE_IDLE,      /* a sandbox that stays: nothing was done in it for too long */
+		 CAUSE_DESTROYED, /* the same: its owner said so */
 };
 
 enum run_status {

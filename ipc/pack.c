@@ -104,6 +104,9 @@ spec_encode(const struct guest_spec *spec, struct buf *b)
 	wire_put_array(&w, spec->n_env);
 	for (uint32_t i = 0; i < spec->n_env; i++)
 		wire_put_str(&w, spec->env[i].data, spec->env[i].len);
+	wire_put_u64(&w, spec->offset);
+	wire_put_u64(&w, spec->length);
+	wire_put_u64(&w, spec->mode);
 	if (w.overflow || w.len > GUEST_SPEC_MAX)
 		return -E2BIG;
 	buf_commit(b, w.len);

@@ -4,7 +4,7 @@
  * Input: untrusted on the guest's side of the stream; the same rules bind both.
  * Owns: the two string arrays of a decoded specification (spec_done).
  *
- * Form: [kind, flags, timeout_ms, output_limit, cwd, code, [args…], [env…]].
+ * Form: [kind, flags, timeout_ms, output_limit, cwd, code, [args…], [env…], offset, length, mode].
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,39 @@
 
 #include "ipc.h"
 
-#define SPEC_FLAGS (SPEC_STDIN | SPEC_LIVE)
+/* What a kind may carry; anything else in its specification is a mistake of whoever wrote it. */
+struct spec_rule {
+	uint32_t kind, flags;
+	uint32_t code_min, code_max;
+	bool code_text; /* holds no NUL */
+	bool words;     /* has arguments, environment and directory */
+	bool span;      /* has offset and length */
+};
+static const struct spec_rule spec_rules[] = {
+	{RUN_PYTHON, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, false},
+	{RUN_NODE, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, false},
+	{RUN_BASH, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, false},
+	/* bash -c takes its code as one argument */
+	{RUN_COMMAND, SPEC_STDIN | SPEC_LIVE, 0, SPEC_ITEM_MAX, true, true, false},
+	{RUN_ARGV, SPEC_STDIN | SPEC_LIVE, 0, 0, true, true, false},
+	{RUN_EVAL_PYTHON, 0, 0, SPEC_CODE_MAX, false, false, false},
+	{RUN_EVAL_NODE, 0, 0, SPEC_CODE_MAX, false, false, false},
+	{RUN_EVAL_BASH, 0, 0, SPEC_CODE_MAX, false, false, false},
+	{RUN_FILE_READ, 0, 1, SPEC_CWD_MAX, true, false, true},
+	{RUN_FILE_WRITE, SPEC_STDIN | SPEC_APPEND | SPEC_TRUNCATE, 1, SPEC_CWD_MAX, true, false,
+	 true},
+	{RUN_FILE_LIST, 0, 1, SPEC_CWD_MAX, true, false, true},
+};
+
+static const struct spec_rule *
+spec_rule(uint32_t kind)
+{
+	for (size_t i = 0; i < ARRAY_LEN(spec_rules); i++) {
+		if (spec_rules[i].kind == kind)
+			return &spec_rules[i];
+	}
+	return NULL;
+}
 
 static bool
 has_nul(const void *p, size_t n)
@@ -49,24 +81,51 @@ items_check(const struct ipc_str *items, uint32_t n, bool env)
 	return 0;
 }
 
+static int
+code_check(const struct guest_spec *spec, const struct spec_rule *rule)
+{
+	if (spec->code.len > rule->code_max)
+		return -E2BIG;
+	if (spec->code.len < rule->code_min)
+		return -EINVAL;
+	return rule->code_text && has_nul(spec->code.data, spec->code.len) ? -EINVAL : 0;
+}
+
+/* Files are at most as long as the kernel can count; only a new one has a mode. */
+static int
+span_check(const struct guest_spec *spec, const struct spec_rule *rule)
+{
+	bool write = spec->kind == RUN_FILE_WRITE;
+
+	if (!rule->span && (spec->offset != 0 || spec->length != 0))
+		return -EINVAL;
+	if (spec->offset > INT64_MAX || spec->length > INT64_MAX)
+		return -EINVAL;
+	if ((spec->flags & SPEC_APPEND) != 0 && spec->offset != 0)
+		return -EINVAL;
+	return spec->mode > (write ? 0777U : 0U) ? -EINVAL : 0;
+}
+
 int
 spec_check(const struct guest_spec *spec)
 {
-	/* bash -c takes its code as one argument; files take the rest. */
-	bool command = spec->kind == RUN_COMMAND;
+	const struct spec_rule *rule = spec_rule(spec->kind);
 	int r;
 
-	if (spec->kind < RUN_PYTHON || spec->kind > RUN_COMMAND ||
-	    (spec->flags & ~(uint32_t)SPEC_FLAGS) != 0)
+	if (rule == NULL || (spec->flags & ~rule->flags) != 0)
 		return -EINVAL;
 	if (spec->cwd.len > SPEC_CWD_MAX || spec->n_args > SPEC_ARGS_MAX ||
-	    spec->n_env > SPEC_ENV_MAX ||
-	    spec->code.len > (command ? SPEC_ITEM_MAX : SPEC_CODE_MAX))
+	    spec->n_env > SPEC_ENV_MAX)
 		return -E2BIG;
-	if (has_nul(spec->cwd.data, spec->cwd.len) ||
-	    (command && has_nul(spec->code.data, spec->code.len)))
+	if (!rule->words && (spec->cwd.len > 0 || spec->n_args > 0 || spec->n_env > 0))
 		return -EINVAL;
-	r = items_check(spec->args, spec->n_args, false);
+	if (has_nul(spec->cwd.data, spec->cwd.len) || (spec->kind == RUN_ARGV && spec->n_args == 0))
+		return -EINVAL;
+	r = code_check(spec, rule);
+	if (r == 0)
+		r = span_check(spec, rule);
+	if (r == 0)
+		r = items_check(spec->args, spec->n_args, false);
 	return r < 0 ? r : items_check(spec->env, spec->n_env, true);
 }
 
@@ -121,6 +180,9 @@ read_spec(struct wire_reader *r, struct guest_spec *spec)
 	e = read_items(r, SPEC_ENV_MAX, &spec->env, &spec->n_env);
 	if (e < 0)
 		return e;
+	if (wire_read_u64(r, UINT64_MAX, &spec->offset) < 0 ||
+	    wire_read_u64(r, UINT64_MAX, &spec->length) < 0 || read_u32(r, &spec->mode) < 0)
+		return -EBADMSG;
 	return r->p == r->end && spec_check(spec) == 0 ? 0 : -EBADMSG;
 }
 

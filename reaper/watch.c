@@ -179,7 +179,7 @@ reaper_on_watch_kill(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (b == NULL)
 		return; /* gone and confirmed before */
-	bool known = m->cause > CAUSE_NONE && m->cause <= CAUSE_DIED;
+	bool known = m->cause > CAUSE_NONE && m->cause <= CAUSE_DESTROYED;
 	action_step(r, b, BOX_EV_KILL, known ? (enum end_cause)m->cause : CAUSE_UNUSED);
 	action_rearm(r);
 }

@@ -6,8 +6,8 @@
  * Owns: struct child: process, link, timer.
  * Broker and reaper are started again however they end: at once, then after
  * 0.1 s doubling to 5 s, and once a minute after ten failures. A frontend is
- * never started again: its client's requests live in it, so in a private tree
- * its end is the end of the tree.
+ * never started again: its client's requests live in it. In a tree on stdio its
+ * end is the end of the tree; else it is the end of one connection (fronts.c).
  */
 #include "supervisor.h"
 
@@ -28,6 +28,7 @@
 #define GRACE_MS 1500u    /* what children are told */
 #define STOP_MS 1900u     /* when whoever is left is killed */
 #define MANY_FAILURES 10u
+#define FRONT_LINES_PER_10S 20
 
 #define CELL(act, to)                                         \
 	{                                                     \
@@ -105,9 +106,9 @@ static const struct {
 	const char *name;
 	enum ipc_role role;
 } programs[CHILD_COUNT] = {
-	[CHILD_FRONTEND] = {"bailey-frontend", IPC_FRONTEND},
 	[CHILD_BROKER] = {"bailey-broker", IPC_BROKER},
 	[CHILD_REAPER] = {"bailey-reaper", IPC_REAPER},
+	[CHILD_FRONTEND] = {"bailey-frontend", IPC_FRONTEND},
 };
 
 struct child_cell
@@ -196,6 +197,13 @@ static const struct link_route routes[] = {
 	{.num = IPC_NUM_stuck, .handler = supervisor_on_stuck},
 };
 
+/* Clients can provoke frontends' faults, and must not fill the log. */
+static bool
+may_tell(struct child *c)
+{
+	return c->id != CHILD_FRONTEND || log_allowed(&c->tree->front_log, FRONT_LINES_PER_10S);
+}
+
 static void
 on_closed(void *ctx, struct link *l, int reason)
 {
@@ -203,7 +211,7 @@ on_closed(void *ctx, struct link *l, int reason)
 
 	link_free(l);
 	c->link = NULL;
-	if (reason < 0)
+	if (reason < 0 && may_tell(c))
 		log_error("%s: its link failed: %s", children_name(c->id),
 			  strerrordesc_np(-reason));
 	step(c, reason < 0 ? CHILD_EV_FAULT : CHILD_EV_CLOSED);
@@ -219,17 +227,27 @@ tell_layers(const struct tree *t, enum ipc_role role, uint32_t layers, uint32_t 
 						.restarts = restarts));
 }
 
-/* A child got ready: the broker, which answers for health, hears it; a fresh broker hears all. */
+/* A child got ready: the broker, which answers for health, hears it; a fresh broker hears all.
+ * Frontends are many and alike: one row speaks for them, sent again when it changes. */
 static void
 note_ready(const struct child *ready)
 {
-	const struct tree *t = ready->tree;
+	struct tree *t = ready->tree;
+	bool fresh = ready->id == CHILD_BROKER;
 
-	if (ready->id == CHILD_BROKER)
+	if (ready->id == CHILD_FRONTEND) {
+		if (t->front_layers != ready->layers)
+			tell_layers(t, IPC_FRONTEND, ready->layers, 0);
+		t->front_layers = ready->layers;
+		return;
+	}
+	if (fresh)
 		tell_layers(t, IPC_SUPERVISOR, t->own_layers, 0);
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
+	if (fresh && t->front_layers != 0)
+		tell_layers(t, IPC_FRONTEND, t->front_layers, 0);
+	for (size_t i = 0; i < CHILD_SINGLES; i++) {
 		const struct child *c = &t->child[i];
-		if (c->state == CHILD_READY && (c == ready || ready->id == CHILD_BROKER))
+		if (c->state == CHILD_READY && (c == ready || fresh))
 			tell_layers(t, children_role(c->id), c->layers, c->restarts);
 	}
 }
@@ -259,9 +277,13 @@ act_start(struct child *c)
 static void
 maybe_over(struct tree *t)
 {
-	for (size_t i = 0; i < CHILD_COUNT; i++)
-		if (t->child[i].state != CHILD_GAVE_UP)
+	const struct child *c = &t->child[0];
+
+	do {
+		if (c->state != CHILD_GAVE_UP)
 			return;
+		c = children_next(c);
+	} while (c != NULL);
 	t->over = true;
 	(void)event_base_loopbreak(t->base);
 }
@@ -330,37 +352,66 @@ on_timer(int fd, short what, void *arg)
 }
 
 void
-children_init(struct tree *t)
+child_init(struct child *c, struct tree *t, enum child_id id)
 {
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		struct child *c = &t->child[i];
-
-		c->tree = t;
-		c->id = (enum child_id)i;
-		c->state = CHILD_BACKOFF;
-		c->link_config = (struct link_config){
-			.self = IPC_SUPERVISOR,
-			.peer = children_role(c->id),
-			.routes = routes,
-			.n_routes = c->id == CHILD_REAPER ? ARRAY_LEN(routes) : 1,
-			.ctx = c,
-			.queue_max = LINK_QUEUE_MAX,
-			.on_closed = on_closed,
-		};
-		c->timer = event_new(t->base, -1, 0, on_timer, c);
-		if (c->timer == NULL)
-			fatal("no timer");
-	}
+	c->tree = t;
+	c->id = id;
+	c->state = CHILD_BACKOFF;
+	c->held[0] = c->held[1] = -1;
+	c->client.fd = -1;
+	c->link_config = (struct link_config){
+		.self = IPC_SUPERVISOR,
+		.peer = children_role(id),
+		.routes = routes,
+		.n_routes = id == CHILD_REAPER ? ARRAY_LEN(routes) : 1,
+		.ctx = c,
+		.queue_max = LINK_QUEUE_MAX,
+		.on_closed = on_closed,
+	};
+	c->timer = event_new(t->base, -1, 0, on_timer, c);
+	if (c->timer == NULL)
+		fatal("no timer");
 }
 
 void
-children_start(struct tree *t, enum child_id id)
+child_start(struct child *c)
 {
-	step(&t->child[id], CHILD_EV_TIMER); /* the first start is a restart without a past */
+	step(c, CHILD_EV_TIMER); /* the first start is a restart without a past */
+}
+
+void
+child_done(struct child *c)
+{
+	link_free(c->link);
+	c->link = NULL;
+	wiring_drop(c);
+	cleanup_closep(&c->client.fd);
+	c->client.fd = -1;
+	if (c->timer != NULL)
+		event_free(c->timer);
+	c->timer = NULL;
+}
+
+struct child *
+children_next(const struct child *last)
+{
+	struct tree *t = last->tree;
+
+	if (last->id == CHILD_FRONTEND)
+		return TAILQ_NEXT(last, entry);
+	return last->id + 1 < CHILD_SINGLES ? &t->child[last->id + 1] : TAILQ_FIRST(&t->fronts);
+}
+
+void
+children_init(struct tree *t)
+{
+	TAILQ_INIT(&t->fronts);
+	for (size_t i = 0; i < CHILD_SINGLES; i++)
+		child_init(&t->child[i], t, (enum child_id)i);
 }
 
 static int
-exit_code_of(const struct child *c, int status)
+exit_code_of(struct child *c, int status)
 {
 	if (WIFEXITED(status)) {
 		int code = WEXITSTATUS(status);
@@ -368,8 +419,9 @@ exit_code_of(const struct child *c, int status)
 			log_debug("%s ended with %d", children_name(c->id), code);
 		return code;
 	}
-	log_error("%s ended by signal %d%s", children_name(c->id), WTERMSIG(status),
-		  WTERMSIG(status) == SIGSYS ? " (a call its filter does not allow)" : "");
+	if (may_tell(c))
+		log_error("%s ended by signal %d%s", children_name(c->id), WTERMSIG(status),
+			  WTERMSIG(status) == SIGSYS ? " (a call its filter does not allow)" : "");
 	return 128 + WTERMSIG(status);
 }
 
@@ -386,20 +438,48 @@ ended(struct child *c, int status)
 	if (again)
 		log_warn("%s ended and is started again", children_name(c->id));
 	step(c, again ? CHILD_EV_EXIT : CHILD_EV_END);
-	if (c->id == CHILD_FRONTEND)
+	if (c->id == CHILD_FRONTEND && t->serve.stdio)
 		children_stop(t, code);
+}
+
+/* The keeper starts stunnel again by itself; that it ended is no fault a client could cause. */
+static void
+keeper_ended(struct tree *t)
+{
+	t->tls_keeper = 0;
+	if (t->stopping)
+		return;
+	log_error("the process that keeps stunnel running is gone: ending");
+	children_stop(t, 1);
+}
+
+static struct child *
+child_of(struct tree *t, pid_t pid)
+{
+	struct child *c = &t->child[0];
+
+	do {
+		if (c->pid == pid)
+			return c;
+		c = children_next(c);
+	} while (c != NULL);
+	return NULL;
 }
 
 void
 children_reap(struct tree *t)
 {
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		struct child *c = &t->child[i];
-		int status;
+	int status;
+	pid_t pid;
 
-		if (c->pid != 0 && waitpid(c->pid, &status, WNOHANG) == c->pid)
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct child *c = child_of(t, pid);
+		if (c != NULL)
 			ended(c, status);
+		else if (pid == t->tls_keeper)
+			keeper_ended(t);
 	}
+	fronts_bury(t);
 }
 
 static void
@@ -409,8 +489,7 @@ on_stop_timer(int fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		struct child *c = &t->child[i];
+	for (struct child *c = &t->child[0]; c != NULL; c = children_next(c)) {
 		if (c->pid == 0)
 			continue;
 		log_warn("%s outstays its grace", children_name(c->id));
@@ -421,8 +500,6 @@ on_stop_timer(int fd, short what, void *arg)
 void
 children_stop(struct tree *t, int exit_code)
 {
-	/* The reaper first: it has the boxes to end, and the broker has to serve it. */
-	static const enum child_id order[] = {CHILD_REAPER, CHILD_BROKER, CHILD_FRONTEND};
 	const struct timeval tv = {.tv_sec = STOP_MS / 1000,
 				   .tv_usec = (suseconds_t)(STOP_MS % 1000) * 1000};
 
@@ -430,25 +507,26 @@ children_stop(struct tree *t, int exit_code)
 		return;
 	t->stopping = true;
 	t->exit_code = exit_code;
+	accept_free(t->acceptor);
+	t->acceptor = NULL;
+	if (t->tls_keeper != 0)
+		(void)kill(-t->tls_keeper, SIGTERM); /* it tells stunnel, and ends */
 	t->stop_timer = event_new(t->base, -1, 0, on_stop_timer, t);
 	if (t->stop_timer == NULL || event_add(t->stop_timer, &tv) == -1)
 		fatal("no timer");
-	for (size_t i = 0; i < ARRAY_LEN(order); i++)
-		step(&t->child[order[i]], CHILD_EV_STOP);
+	/* The reaper first: it has the boxes to end, and the broker has to serve it. */
+	step(&t->child[CHILD_REAPER], CHILD_EV_STOP);
+	step(&t->child[CHILD_BROKER], CHILD_EV_STOP);
+	for (struct child *c = TAILQ_FIRST(&t->fronts); c != NULL; c = TAILQ_NEXT(c, entry))
+		step(c, CHILD_EV_STOP);
 }
 
 void
 children_done(struct tree *t)
 {
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		struct child *c = &t->child[i];
-
-		link_free(c->link);
-		c->link = NULL;
-		if (c->timer != NULL)
-			event_free(c->timer);
-		c->timer = NULL;
-	}
+	fronts_done(t);
+	for (size_t i = 0; i < CHILD_SINGLES; i++)
+		child_done(&t->child[i]);
 	if (t->stop_timer != NULL)
 		event_free(t->stop_timer);
 	t->stop_timer = NULL;

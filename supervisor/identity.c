@@ -19,20 +19,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Above every range that distributions and systemd give to accounts, and below 65536 so that
- * they exist inside a common user namespace as well. */
-#define FIXED_FIRST 60601u
 #define LOOKUP_MS 5000u
 #define CAP_BIT(cap) (1u << (cap))
 #define SELF_CAPS (CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_KILL))
-#define ROLES (CHILD_COUNT + 1)
 #define ROLE_SELF CHILD_COUNT
+#define ROLE_TLS (CHILD_COUNT + 1)
+#define ROLES (CHILD_COUNT + 2)
 
-static const char *const accounts[ROLES] = {
-	[CHILD_FRONTEND] = "bailey-frontend",
-	[CHILD_BROKER] = "bailey-broker",
-	[CHILD_REAPER] = "bailey-reaper",
-	[ROLE_SELF] = "bailey",
+/* The package's accounts, and the numbers that stand in for them: above every range that
+ * distributions and systemd give to accounts, and below 65536 so that they exist inside a common
+ * user namespace as well. */
+static const struct {
+	const char *name;
+	uint32_t fixed;
+} accounts[ROLES] = {
+	[CHILD_FRONTEND] = {"bailey-frontend", 60601},
+	[CHILD_BROKER] = {"bailey-broker", 60602},
+	[CHILD_REAPER] = {"bailey-reaper", 60603},
+	[ROLE_SELF] = {"bailey", 60604},
+	[ROLE_TLS] = {"bailey-tls", 60605},
 };
 
 struct account_answer {
@@ -52,13 +57,13 @@ ask_accounts(const void *question, void *answer, size_t cap)
 	memset(answer, 0, cap);
 	/* A helper process of one thread: the plain calls do. NOLINTBEGIN(concurrency-mt-unsafe) */
 	for (size_t i = 0; i < ROLES && installed; i++) {
-		const struct passwd *p = getpwnam(accounts[i]);
+		const struct passwd *p = getpwnam(accounts[i].name);
 		installed = p != NULL && p->pw_uid != 0 && p->pw_gid != 0;
 		if (installed)
 			a->ids[i] = (struct role_ids){.uid = p->pw_uid, .gid = p->pw_gid};
 	}
 	for (uint32_t i = 0; i < ROLES && !installed; i++) {
-		uint32_t id = FIXED_FIRST + i;
+		uint32_t id = accounts[i].fixed;
 		if (getpwuid(id) != NULL || getgrgid(id) != NULL)
 			a->taken = id;
 		a->ids[i] = (struct role_ids){.uid = id, .gid = id};
@@ -122,13 +127,14 @@ identity_find(struct identity *ret, char *error, size_t cap)
 	if (a.taken != 0) {
 		(void)snprintf(error, cap,
 			       "id %u is somebody's account here; create the accounts bailey, "
-			       "bailey-frontend, bailey-broker and bailey-reaper",
+			       "bailey-frontend, bailey-broker, bailey-reaper and bailey-tls",
 			       a.taken);
 		return -EEXIST;
 	}
 	for (size_t i = 0; i < CHILD_COUNT; i++)
 		id.child[i] = a.ids[i];
 	id.self = a.ids[ROLE_SELF];
+	id.tls = a.ids[ROLE_TLS];
 	id.have_engine_gid = a.have_docker_gid;
 	id.engine_gid = a.docker_gid;
 	*ret = id;
@@ -190,4 +196,16 @@ identity_become_child(const struct identity *id, enum child_id child)
 	if (r < 0 || keep == 0)
 		return r;
 	return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_KILL, 0, 0) == -1 ? -errno : 0;
+}
+
+/* stunnel reads its key as root and gives root up itself; the keeper has to be able to end it. */
+int
+identity_become_keeper(const struct identity *id)
+{
+	const uint32_t keep = SELF_CAPS | CAP_BIT(CAP_NET_BIND_SERVICE);
+
+	if (!id->switch_ids)
+		return 0;
+	int r = drop_bounding(keep);
+	return r < 0 ? r : caps_set(keep, 0);
 }

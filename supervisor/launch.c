@@ -88,19 +88,34 @@ words_fill(struct words *w, const struct child *c)
 	}
 }
 
+/* What outlives the process and is handed to the next one. */
+static int
+state_of(const struct child *c)
+{
+	if (c->id == CHILD_REAPER)
+		return c->tree->ledger;
+	return c->id == CHILD_BROKER ? c->tree->output : -1;
+}
+
 static int
 spawn(struct child *c, int link_end, int peer)
 {
 	struct words w = {.n = 0};
 	bool frontend = c->id == CHILD_FRONTEND;
+	bool accepted = c->client.fd != -1; /* else the client is on our own 0 and 1 */
 
 	words_fill(&w, c);
 	const struct spawn_plan plan = {
-		.exe = c->exe,
-		.stdio = {frontend ? FD_IN : -1, frontend ? FD_OUT : -1},
+		.exe = c->tree->exe[c->id],
+		.stdio = {accepted   ? c->client.fd
+			  : frontend ? FD_IN
+				     : -1,
+			  accepted   ? c->client.fd
+			  : frontend ? FD_OUT
+				     : -1},
 		.supervisor = link_end,
 		.peer = peer,
-		.state = c->id == CHILD_REAPER ? c->tree->ledger : -1,
+		.state = state_of(c),
 		.argv = w.word,
 		.identity = &c->tree->identity,
 		.child = c->id,
@@ -116,9 +131,19 @@ launch(struct child *c)
 {
 	struct tree *t = c->tree;
 	cleanup_close int peer = -1;
+	bool http = c->client.kind == CLIENT_HTTP;
+	const struct settings_source settings = {
+		.options = &t->options,
+		.facts = &t->facts,
+		.engine = &t->engine,
+		.tokens = &t->tokens,
+		.client = {.kind = c->client.kind,
+			   .hosts = http ? t->lists.hosts : "",
+			   .origins = http ? t->lists.origins : ""},
+	};
 	int pair[2];
 
-	int r = wiring_before_start(t, c->id, &peer);
+	int r = wiring_before_start(c, &peer);
 	if (r < 0)
 		return r;
 	r = fd_seqpacket_pair(pair);
@@ -127,8 +152,11 @@ launch(struct child *c)
 	cleanup_close int link_end = pair[1];
 	c->link = link_new(t->base, pair[0], &c->link_config);
 	r = spawn(c, link_end, peer);
+	/* Its end must be the end of the connection: only the frontend keeps the socket. */
+	cleanup_closep(&c->client.fd);
+	c->client.fd = -1;
 	if (r == 0)
-		r = settings_send(c->link, c->id, &t->options, &t->facts, &t->engine);
+		r = settings_send(c->link, c->id, &settings);
 	/* What follows settings: descriptors for peers that come by message. */
-	return r < 0 ? r : wiring_after_start(t, c->id);
+	return r < 0 ? r : wiring_after_start(c);
 }

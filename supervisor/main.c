@@ -3,7 +3,7 @@
  * Runs in: baileyd.
  * Input: argv and environment of the user who starts it.
  * Owns: nothing.
- * Exit codes: the frontend's; 0 after a signal that asks to end; 1 when the
+ * Exit codes: on stdio the frontend's; 0 after a signal that asks to end; 1 when the
  * tree cannot be started; 2 for a command line or variable that is wrong.
  */
 #include "supervisor.h"
@@ -17,44 +17,14 @@
 
 static const char usage[] =
 	"usage: baileyd --private --stdio [-v]    serve one MCP client on stdin and stdout\n"
+	"       baileyd --private [--socket PATH] [--http ADDRESS:PORT --tokens FILE\n"
+	"               [--tls CERT KEY [--tls-listen ADDRESS:PORT]] [--host NAME]...] [-v]\n"
+	"                                         serve every client that connects\n"
 	"       baileyd -T                        print the tables this program works from\n"
 	"       baileyd --version\n"
-	"Started by \"bailey mcp\". Its settings are environment variables: see -T.\n";
-
-struct arguments {
-	bool private_tree, stdio, debug, tables, version, help;
-};
-
-static bool
-parse_arguments(int argc, char **argv, struct arguments *ret)
-{
-	const struct {
-		const char *word;
-		bool *flag;
-	} words[] = {
-		{"--private", &ret->private_tree},
-		{"--stdio", &ret->stdio},
-		{"-v", &ret->debug},
-		{"-T", &ret->tables},
-		{"--version", &ret->version},
-		{"--help", &ret->help},
-		{"-h", &ret->help},
-	};
-
-	for (int i = 1; i < argc; i++) {
-		size_t k = 0;
-		while (k < ARRAY_LEN(words) && strcmp(argv[i], words[k].word) != 0)
-			k++;
-		if (k == ARRAY_LEN(words)) {
-			char shown[256];
-			log_error("unknown argument %s",
-				  log_escape(shown, sizeof(shown), argv[i], strlen(argv[i])));
-			return false;
-		}
-		*words[k].flag = true;
-	}
-	return true;
-}
+	"Started by \"bailey mcp\" and \"bailey serve\". Its settings are environment variables: "
+	"see "
+	"-T.\n";
 
 static void
 print_tables(void)
@@ -70,9 +40,9 @@ print_tables(void)
 }
 
 static int
-run_private(bool debug)
+run_private(const struct arguments *a)
 {
-	struct options o = {.debug = debug};
+	struct options o = {.debug = a->debug};
 	struct engine_target engine;
 	const char *places[ENGINE_PLACES];
 	char room[512], error[1024];
@@ -88,7 +58,7 @@ run_private(bool debug)
 	}
 	if (o.debug)
 		log_init("baileyd", LOG_L_DEBUG);
-	return tree_run(&o, &engine);
+	return tree_run(&o, &engine, &a->serve);
 }
 
 /* What a client ignores its server inherits. With SIGCHLD ignored no child can be waited for; a
@@ -103,11 +73,13 @@ reset_signals(void)
 int
 main(int argc, char **argv)
 {
-	struct arguments a = {.help = false};
+	struct arguments a;
+	char error[1024];
 
 	log_init("baileyd", LOG_L_INFO);
 	reset_signals();
-	if (!parse_arguments(argc, argv, &a)) {
+	if (serve_parse(argc, argv, &a, error, sizeof(error)) < 0) {
+		log_error("%s", error);
 		(void)fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
@@ -120,13 +92,9 @@ main(int argc, char **argv)
 			print_tables();
 		return fflush(stdout) == 0 ? 0 : 1;
 	}
-	if (!a.private_tree || !a.stdio) {
-		(void)fputs(usage, stderr);
-		return EXIT_USAGE;
-	}
 	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_WARNING);
 	if (spawn_reserve_fds() < 0)
 		fatal("descriptors");
 	spawn_unblock_log();
-	return run_private(a.debug);
+	return run_private(&a);
 }

@@ -138,6 +138,29 @@ parse_pool(struct options *o, const char *s)
 }
 
 static int
+parse_count(uint32_t *ret, const char *s)
+{
+	uint64_t n;
+	int r = parse_u64(s, 1, 1536, &n);
+
+	if (r == 0)
+		*ret = (uint32_t)n;
+	return r;
+}
+
+static int
+parse_connections(struct options *o, const char *s)
+{
+	return parse_count(&o->connections, s);
+}
+
+static int
+parse_connections_user(struct options *o, const char *s)
+{
+	return parse_count(&o->connections_user, s);
+}
+
+static int
 parse_debug(struct options *o, const char *s)
 {
 	if (strcmp(s, "0") != 0 && strcmp(s, "1") != 0)

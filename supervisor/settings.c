@@ -160,10 +160,18 @@ send_engine(struct link *l, const struct engine_target *t)
 	return r;
 }
 
-int
-settings_send(struct link *l, enum child_id child, const struct options *o, const struct facts *f,
-	      const struct engine_target *t)
+static int
+send_client(struct link *l, const struct client_facts *c)
 {
+	return link_send(l, IPC_ROW(client, .kind = c->kind, .hosts = IPC_STR(c->hosts),
+				    .origins = IPC_STR(c->origins)));
+}
+
+int
+settings_send(struct link *l, enum child_id child, const struct settings_source *s)
+{
+	const struct options *o = s->options;
+	const struct facts *f = s->facts;
 	int r = link_send(
 		l,
 		IPC_ROW(settings, .instance = IPC_STR(f->instance), .boot_id = IPC_STR(f->boot_id),
@@ -175,6 +183,10 @@ settings_send(struct link *l, enum child_id child, const struct options *o, cons
 			.host_cpus = f->host_cpus, .host_memory_bytes = f->host_memory_bytes,
 			.cgroup_parent = IPC_STR(f->cgroup_parent), .flags = f->flags));
 	if (r == 0 && child == CHILD_BROKER)
-		r = send_engine(l, t);
+		r = send_engine(l, s->engine);
+	if (r == 0 && child == CHILD_BROKER)
+		r = tokens_send(l, s->tokens);
+	if (r == 0 && child == CHILD_FRONTEND)
+		r = send_client(l, &s->client);
 	return r < 0 ? r : link_send(l, IPC_ROW(configured));
 }

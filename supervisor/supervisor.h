@@ -1,9 +1,13 @@
 /*
  * supervisor/supervisor.h - baileyd: starts the other processes, wires them
- * together, starts a broken one again, ends all of them. Prototypes by file.
+ * together, starts a broken one again, takes connections, ends all of them.
+ * Prototypes by file.
  */
 #ifndef BAILEY_SUPERVISOR_H
 #define BAILEY_SUPERVISOR_H
+
+#include <sys/queue.h>
+#include <sys/socket.h>
 
 #include "base.h"
 #include "confine.h"
@@ -12,7 +16,8 @@
 struct event;
 struct event_base;
 
-enum child_id { CHILD_FRONTEND, CHILD_BROKER, CHILD_REAPER, CHILD_COUNT };
+enum child_id { CHILD_BROKER, CHILD_REAPER, CHILD_FRONTEND, CHILD_COUNT };
+#define CHILD_SINGLES CHILD_FRONTEND /* one each; of frontends there is one per client */
 
 /* ---- options.c: the environment, by options.def ---- */
 struct options {
@@ -22,8 +27,9 @@ struct options {
 	uint32_t timeout_ms;
 	char docker_host[304];
 	bool tls;
-	char cert_path[512]; /* "" = not given */
-	char share_dir[512]; /* "" = beside the programs */
+	char cert_path[512];                    /* "" = not given */
+	char share_dir[512];                    /* "" = beside the programs */
+	uint32_t connections, connections_user; /* at most; in all and of one user */
 	bool no_pool;
 	bool confine_log;
 	bool debug; /* or -v */
@@ -69,7 +75,7 @@ struct role_ids {
 struct identity {
 	bool switch_ids; /* started as root: every process gets ids of its own */
 	struct role_ids child[CHILD_COUNT];
-	struct role_ids self;
+	struct role_ids self, tls;
 	gid_t engine_gid; /* the broker's only group; used when switch_ids */
 	bool have_engine_gid;
 };
@@ -77,6 +83,7 @@ int identity_find(struct identity *ret, char *error, size_t cap);
 int identity_become_self(const struct identity *id); /* keeps CAP_SETUID, CAP_SETGID, CAP_KILL */
 /* Between fork and exec: async-signal-safe. Leaves the reaper CAP_KILL as ambient. */
 int identity_become_child(const struct identity *id, enum child_id child);
+int identity_become_keeper(const struct identity *id); /* of stunnel: root with four capabilities */
 
 /* ---- spawn.c ---- */
 struct spawn_plan {
@@ -92,6 +99,8 @@ int spawn_reserve_fds(void);  /* keeps 3..5 out of use in this process; first ca
 void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
 int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
 
+#include "tokens.h"
+
 /* ---- settings.c: what children are told at start ---- */
 struct facts {
 	char instance[33], boot_id[37], user_hash[33], share_dir[512];
@@ -103,9 +112,21 @@ struct facts {
 	char cgroup_parent[65]; /* "": none */
 };
 int settings_gather(struct facts *ret, const struct options *o, char *error, size_t cap);
-/* settings, for the broker engine and engine_pem, then configured. */
-int settings_send(struct link *l, enum child_id child, const struct options *o,
-		  const struct facts *f, const struct engine_target *t);
+/* How a client is connected, as its frontend hears it. */
+struct client_facts {
+	enum client_kind kind;
+	const char *hosts, *origins; /* "" unless http */
+};
+struct settings_source {
+	const struct options *options;
+	const struct facts *facts;
+	const struct engine_target *engine; /* for the broker, as the tokens */
+	const struct tokens *tokens;
+	struct client_facts client; /* for a frontend */
+};
+/* settings; for the broker engine, engine_pem, token and tokens_end, for a frontend client; then
+ * configured. */
+int settings_send(struct link *l, enum child_id child, const struct settings_source *s);
 
 /* ---- total.c: the common cap of all sandboxes ---- */
 #define TOTAL_CGROUP "/bailey" /* what the engine is told as parent (cgroupfs driver) */
@@ -114,6 +135,8 @@ bool total_sees_host(void);
 /* Makes the cgroup below root (/sys/fs/cgroup; v1 or v2) with a memory limit of bytes. ret: the
  * parent's name. -errno where there is none: no rights, not mounted, another manager's. */
 int total_open(const char *root, uint64_t bytes, char *ret, size_t cap);
+
+#include "serve.h"
 
 /* ---- children.c: state x event ---- */
 enum child_state {
@@ -157,6 +180,7 @@ const char *children_name(enum child_id id);   /* program name */
 enum ipc_role children_role(enum child_id id);
 
 struct tree;
+struct child;
 /* ---- wiring.c: which process talks to which ---- */
 #define WIRING_LINKS 2
 struct wiring_row {
@@ -166,32 +190,76 @@ struct wiring_row {
 extern const struct wiring_row wiring_links[WIRING_LINKS];
 /* Makes the links of a child that is about to start. The end it inherits, if any, goes to
  * *ret_fd (the caller's); other ends go to running processes by "peer", or wait for theirs. */
-int wiring_before_start(struct tree *t, enum child_id id, int *ret_fd);
+int wiring_before_start(struct child *c, int *ret_fd);
 /* The ends that this child gets by "peer" and not by inheritance; after its settings. */
-int wiring_after_start(struct tree *t, enum child_id id);
-void wiring_init(struct tree *t);
-void wiring_done(struct tree *t);
+int wiring_after_start(struct child *c);
+void wiring_drop(struct child *c); /* ends that still wait */
 
+/* Whom a frontend serves. */
+struct client {
+	enum client_kind kind;
+	enum owner_kind owner_kind;
+	uint64_t owner;   /* uid, or tree number */
+	uint64_t peer_id; /* rising, never used twice; given by fronts_start */
+	int fd; /* accepted and not yet handed over; -1: none, or the tree's own 0 and 1 */
+};
 struct child {
 	struct tree *tree;
 	enum child_id id;
 	enum child_state state;
 	pid_t pid;
-	int exe;
 	struct link *link;
 	struct link_config link_config;
 	struct event *timer;
 	uint32_t layers, restarts, failures;
+	int held[2]; /* wiring.c: ends of the link it is the first end of that wait for a process */
+	struct client client;     /* frontends */
+	TAILQ_ENTRY(child) entry; /* frontends */
 };
+TAILQ_HEAD(child_list, child);
+
+/* ---- fronts.c: the frontends, one for each client ---- */
+/* Takes client->fd, also when it fails. */
+int fronts_start(struct tree *t, const struct client *client);
+/* Frees those whose process is gone; not from inside the machine of one of them. */
+void fronts_bury(struct tree *t);
+size_t fronts_of_user(const struct tree *t, uint64_t uid); /* by unix socket */
+size_t fronts_of_kind(const struct tree *t, enum client_kind kind);
+void fronts_done(struct tree *t);
+
+/* ---- accept.c: connections in, within limits ---- */
+struct accept_limits {
+	uint32_t all, of_user;      /* at once */
+	uint32_t burst, per_second; /* of one source: a user, or all of http */
+};
+struct acceptor;
+/* Takes the listening descriptors (-1: none). */
+struct acceptor *
+accept_new(struct tree *t, int unix_fd, int http_fd, const struct accept_limits *limits);
+void accept_room(struct acceptor *a); /* a frontend is gone */
+void accept_free(struct acceptor *a); /* NULL ok */
+
 struct tree {
 	struct event_base *base;
 	struct options options;
+	struct serve serve;
 	struct facts facts;
 	struct engine_target engine;
 	struct identity identity;
-	struct child child[CHILD_COUNT];
-	int held[WIRING_LINKS][2]; /* wiring.c: link ends that wait for their process, -1 none */
-	int ledger;
+	struct child child[CHILD_SINGLES];
+	struct child_list fronts;
+	size_t n_fronts;
+	uint64_t last_peer;
+	uint32_t front_layers; /* of the last frontend that got ready */
+	int exe[CHILD_COUNT];
+	int ledger, output; /* memfds of the reaper and the broker, which outlive them */
+	struct tokens tokens;
+	struct listen_address http_at;
+	int unix_fd, http_fd; /* listening, until accept.c takes them */
+	struct host_lists lists;
+	struct acceptor *acceptor;
+	pid_t tls_keeper;           /* 0: none */
+	struct log_limit front_log; /* lines about frontends, which clients may provoke */
 	uint32_t own_layers;
 	struct event *stop_timer;
 	bool stopping;
@@ -200,14 +268,20 @@ struct tree {
 };
 /* launch.c: c->pid stays 0 when no process came of it. */
 int launch(struct child *c);
+
+void child_init(struct child *c, struct tree *t, enum child_id id);
+void child_start(struct child *c);
+void child_done(struct child *c);
+/* Every child there is, from tree.child[0] on: broker, reaper, then the frontends. */
+struct child *children_next(const struct child *last);
 void children_init(struct tree *t);
-void children_start(struct tree *t, enum child_id id);
 void children_reap(struct tree *t);                /* after SIGCHLD */
 void children_stop(struct tree *t, int exit_code); /* orderly; the loop ends when all have */
 void children_done(struct tree *t);
 
 /* ---- tree.c: the whole life of a tree ---- */
 /* Takes the engine target. Returns the exit code. */
-int tree_run(const struct options *o, const struct engine_target *engine);
+int
+tree_run(const struct options *o, const struct engine_target *engine, const struct serve *serve);
 
 #endif

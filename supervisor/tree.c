@@ -2,9 +2,11 @@
  * supervisor/tree.c - a private tree from its first process to its last.
  * Runs in: baileyd.
  * Input: checked options; signals.
- * Owns: struct tree, the ledger memfd, the signal descriptor.
- * The frontend is started before anything that takes time, so that a client
- * gets its first answer at once; the engine is not touched from here at all.
+ * Owns: struct tree, the memfds, the signal descriptor.
+ * On stdio the frontend is started before anything that takes time, so that a
+ * client gets its first answer at once; else the listeners are open before any
+ * right is given up, and connections wait in them until the processes run. The
+ * engine is not touched from here at all.
  */
 #include "supervisor.h"
 
@@ -15,22 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <event2/event.h>
 
-#define LEDGER_BYTES ((off_t)2 * 1024 * 1024) /* 4096 boxes; a page counts once it is used */
+/* A page counts once it is used. */
+#define LEDGER_BYTES ((off_t)2 * 1024 * 1024)  /* 4096 boxes */
+#define OUTPUT_BYTES ((off_t)67 * 1024 * 1024) /* 64 MiB kept, and its index */
+#define FDS_OWN 64u /* what the supervisor has open besides connections, amply */
 #define EXIT_NOT_STARTED 1
 
+/* Memory of fixed size that outlives the process that works in it. */
 static int
-make_ledger(void)
+make_state(const char *name, off_t bytes)
 {
-	cleanup_close int fd = memfd_create("bailey-ledger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	cleanup_close int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd == -1)
 		return -errno;
-	if (ftruncate(fd, LEDGER_BYTES) == -1 ||
+	if (ftruncate(fd, bytes) == -1 ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == -1)
 		return -errno;
 	return TAKE_FD(fd);
@@ -45,8 +53,8 @@ open_programs(struct tree *t, char *error, size_t cap)
 		const char *name = children_name((enum child_id)i);
 		int r = exe_find(name, path, sizeof(path));
 		if (r == 0) {
-			t->child[i].exe = open(path, O_PATH | O_CLOEXEC);
-			r = t->child[i].exe == -1 ? -errno : 0;
+			t->exe[i] = open(path, O_PATH | O_CLOEXEC);
+			r = t->exe[i] == -1 ? -errno : 0;
 		}
 		if (r < 0) {
 			(void)snprintf(error, cap, "%s is not beside this program: %s", name,
@@ -92,6 +100,86 @@ open_signals(void)
 	return fd == -1 ? -errno : fd;
 }
 
+/* stunnel and its keeper, while there are rights and no filter that they would inherit. */
+static int
+start_tls(struct tree *t, const struct listen_address *http, char *error, size_t cap)
+{
+	const struct identity *id = &t->identity;
+	char program[64];
+
+	int r = stunnel_find(program, sizeof(program), error, cap);
+	if (r < 0)
+		return r;
+	int config = stunnel_config(&t->serve, http, id->switch_ids ? id->tls.uid : 0, id->tls.gid,
+				    error, cap);
+	if (config < 0)
+		return config;
+	r = stunnel_start(program, config, id, &t->tls_keeper);
+	if (r < 0)
+		(void)snprintf(error, cap, "stunnel: %s", strerrordesc_np(-r));
+	return r;
+}
+
+static int
+open_http(struct tree *t, char *error, size_t cap)
+{
+	struct listen_address *http = &t->http_at, tls = {.port = 0};
+	struct serve named = t->serve;
+	struct utsname self;
+
+	int r = tokens_load(t->serve.tokens, &t->tokens, error, cap);
+	if (r < 0)
+		return r;
+	t->http_fd = listen_http(t->serve.http, http, error, cap);
+	if (t->http_fd < 0)
+		return t->http_fd;
+	if (t->serve.tls_cert != NULL) {
+		r = start_tls(t, http, error, cap);
+		if (r < 0)
+			return r;
+		(void)listen_parse(t->serve.tls_listen, &tls); /* was checked */
+		if (named.n_hosts == 0 && uname(&self) == 0)
+			named.host[named.n_hosts++] = self.nodename;
+	}
+	return hosts_fill(&t->lists, http->port, &named, tls.port, error, cap);
+}
+
+static int
+tell_listeners(const struct tree *t)
+{
+	const struct listen_address *http = &t->http_at;
+
+	if (t->serve.socket != NULL)
+		printf("listening on unix:%s\n", t->serve.socket);
+	if (t->serve.http != NULL)
+		printf("listening on http://%s:%u/mcp\n", http->v6 ? "[::1]" : "127.0.0.1",
+		       http->port);
+	if (t->serve.tls_cert != NULL)
+		printf("listening on https://%s/mcp\n", t->serve.tls_listen);
+	return fflush(stdout) == 0 ? 0 : -errno;
+}
+
+/* What whoever started the tree waits for goes to stdout; nothing else ever does. */
+static int
+open_listeners(struct tree *t, char *error, size_t cap)
+{
+	int r = 0;
+
+	if (t->serve.socket != NULL) {
+		t->unix_fd = listen_unix(t->serve.socket, error, cap);
+		if (t->unix_fd < 0)
+			return t->unix_fd;
+	}
+	if (t->serve.http != NULL)
+		r = open_http(t, error, cap);
+	if (r < 0)
+		return r;
+	r = tell_listeners(t);
+	if (r < 0)
+		(void)snprintf(error, cap, "stdout: %s", strerrordesc_np(-r));
+	return r;
+}
+
 static int
 prepare(struct tree *t, char *error, size_t cap)
 {
@@ -113,12 +201,15 @@ prepare(struct tree *t, char *error, size_t cap)
 		t->facts.flags |= SETTINGS_SAME_HOST;
 	if (t->identity.switch_ids)
 		t->facts.flags |= SETTINGS_REAPER_KILLS;
-	t->ledger = make_ledger();
-	if (t->ledger < 0) {
-		(void)snprintf(error, cap, "ledger: %s", strerrordesc_np(-t->ledger));
-		return t->ledger;
+	t->ledger = make_state("bailey-ledger", LEDGER_BYTES);
+	t->output = make_state("bailey-output", OUTPUT_BYTES);
+	if (t->ledger < 0 || t->output < 0) {
+		r = t->ledger < 0 ? t->ledger : t->output;
+		(void)snprintf(error, cap, "memory that outlives a process: %s",
+			       strerrordesc_np(-r));
+		return r;
 	}
-	return 0;
+	return open_listeners(t, error, cap);
 }
 
 /* The client's descriptors belong to the frontend alone: its end must be the end of the stream. */
@@ -159,10 +250,48 @@ cap_total(struct tree *t)
 		log_debug("no common cgroup: %s", strerrordesc_np(-r));
 }
 
+/* Each connection takes a descriptor, and a second one while a new broker is wired to it. */
+static uint32_t
+room_for(uint32_t connections)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == -1 ||
+	    limit.rlim_cur >= FDS_OWN + 2 * (rlim_t)connections)
+		return connections;
+	uint32_t room = limit.rlim_cur > FDS_OWN + 2 ? (uint32_t)(limit.rlim_cur - FDS_OWN) / 2 : 1;
+	log_warn("%u connections at most, for want of file descriptors (ulimit -n)", room);
+	return room;
+}
+
+/* A user's editor and agents open a handful of connections, a build server's more; both settle in
+ * seconds. What comes faster for longer is a fault. */
+static void
+start_accepting(struct tree *t)
+{
+	const struct accept_limits limits = {
+		.all = room_for(t->options.connections),
+		.of_user = t->options.connections_user,
+		.burst = 256,
+		.per_second = 100,
+	};
+
+	t->acceptor = accept_new(t, TAKE_FD(t->unix_fd), TAKE_FD(t->http_fd), &limits);
+}
+
 static void
 start_all(struct tree *t)
 {
-	children_start(t, CHILD_FRONTEND);
+	const struct client on_stdio = {
+		.kind = CLIENT_STDIO,
+		.owner_kind = OWNER_TREE,
+		.owner = t->facts.tree_pid,
+		.fd = -1,
+	};
+
+	/* One that could not even be spawned leaves nothing to wait for. */
+	if (t->serve.stdio && fronts_start(t, &on_stdio) < 0)
+		children_stop(t, EXIT_NOT_STARTED);
 	cap_total(t);
 	int r = forget_client();
 	if (r == 0)
@@ -178,8 +307,12 @@ start_all(struct tree *t)
 	r = confine_self(t);
 	if (r < 0)
 		fatal("confinement: %s", strerrordesc_np(-r));
-	children_start(t, CHILD_BROKER);
-	children_start(t, CHILD_REAPER);
+	if (t->stopping)
+		return;
+	child_start(&t->child[CHILD_BROKER]);
+	child_start(&t->child[CHILD_REAPER]);
+	if (!t->serve.stdio)
+		start_accepting(t);
 }
 
 static int
@@ -195,9 +328,6 @@ run(struct tree *t)
 		fatal("no event loop");
 	children_init(t);
 	start_all(t);
-	/* A frontend that could not even be spawned leaves nothing to wait for. */
-	if (t->child[CHILD_FRONTEND].state == CHILD_GAVE_UP)
-		children_stop(t, EXIT_NOT_STARTED);
 	if (!t->over)
 		(void)event_base_dispatch(t->base);
 	children_done(t);
@@ -206,27 +336,40 @@ run(struct tree *t)
 	return t->exit_code;
 }
 
-int
-tree_run(const struct options *o, const struct engine_target *engine)
+static struct tree *
+tree_new(const struct options *o, const struct engine_target *engine, const struct serve *serve)
 {
 	struct tree *t = xcalloc(1, sizeof(*t));
-	char error[1024] = "";
 
 	t->options = *o;
 	t->engine = *engine;
-	wiring_init(t);
+	t->serve = *serve;
+	TAILQ_INIT(&t->fronts);
 	for (size_t i = 0; i < CHILD_COUNT; i++)
-		t->child[i].exe = -1;
-	t->ledger = -1;
+		t->exe[i] = -1;
+	t->ledger = t->output = t->unix_fd = t->http_fd = -1;
+	return t;
+}
+
+int
+tree_run(const struct options *o, const struct engine_target *engine, const struct serve *serve)
+{
+	struct tree *t = tree_new(o, engine, serve);
+	char error[1024] = "";
 	int code = EXIT_NOT_STARTED;
+
 	if (prepare(t, error, sizeof(error)) < 0)
 		log_error("%s", error);
 	else
 		code = run(t);
-	wiring_done(t);
+	if (t->tls_keeper != 0)
+		(void)kill(-t->tls_keeper, SIGTERM);
+	cleanup_closep(&t->unix_fd);
+	cleanup_closep(&t->http_fd);
 	for (size_t i = 0; i < CHILD_COUNT; i++)
-		cleanup_closep(&t->child[i].exe);
+		cleanup_closep(&t->exe[i]);
 	cleanup_closep(&t->ledger);
+	cleanup_closep(&t->output);
 	engine_env_done(&t->engine);
 	free(t);
 	return code;

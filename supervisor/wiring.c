@@ -3,9 +3,10 @@
  * gets its ends of the links.
  * Runs in: baileyd.
  * Input: trusted.
- * Owns: link ends that wait for a process that is not running (tree.held).
+ * Owns: link ends that wait for a process that is not running (child.held, at
+ * the child that is the first end of the link).
  * There is no link between frontend and reaper: nothing a client can reach may
- * talk to the process that signals.
+ * talk to the process that signals. A broker has a link to each frontend.
  *
  * A link is made when one of its two processes starts. If the other one runs it
  * gets its end by a "peer" message and puts it in the old one's place; if not,
@@ -21,15 +22,6 @@ const struct wiring_row wiring_links[WIRING_LINKS] = {
 	{.end = {CHILD_BROKER, CHILD_REAPER}, .by_peer = {false, false}},
 };
 
-#define PRIVATE_FRONTEND 1u /* a private tree has one client */
-
-void
-wiring_init(struct tree *t)
-{
-	for (size_t i = 0; i < WIRING_LINKS; i++)
-		t->held[i][0] = t->held[i][1] = -1;
-}
-
 static void
 drop(int *fd)
 {
@@ -38,78 +30,108 @@ drop(int *fd)
 }
 
 void
-wiring_done(struct tree *t)
+wiring_drop(struct child *c)
 {
-	for (size_t i = 0; i < WIRING_LINKS; i++) {
-		drop(&t->held[i][0]);
-		drop(&t->held[i][1]);
-	}
+	drop(&c->held[0]);
+	drop(&c->held[1]);
 }
 
 /* Tells a child of its new peer; the descriptor stays ours. */
 static int
-send_peer(struct tree *t, enum child_id to, enum child_id peer, int fd)
+send_peer(const struct child *to, const struct child *peer, int fd)
 {
-	struct link *l = t->child[to].link;
-	bool frontend = peer == CHILD_FRONTEND;
+	bool frontend = peer->id == CHILD_FRONTEND;
 
-	if (l == NULL)
+	if (to->link == NULL)
 		return -ENOTCONN;
-	return link_send_fd(l,
-			    IPC_ROW(peer, .role = children_role(peer),
-				    .peer_id = frontend ? PRIVATE_FRONTEND : 0,
-				    .owner_kind = frontend ? OWNER_TREE : 0,
-				    .owner = frontend ? t->facts.tree_pid : 0),
+	return link_send_fd(to->link,
+			    IPC_ROW(peer, .role = children_role(peer->id),
+				    .peer_id = frontend ? peer->client.peer_id : 0,
+				    .owner_kind = frontend ? peer->client.owner_kind : 0,
+				    .owner = frontend ? peer->client.owner : 0),
 			    fd);
 }
 
 static bool
-is_running(const struct tree *t, enum child_id id)
+is_running(const struct child *c)
 {
-	enum child_state s = t->child[id].state;
-
-	return (s == CHILD_STARTING || s == CHILD_READY) && t->child[id].link != NULL;
+	return (c->state == CHILD_STARTING || c->state == CHILD_READY) && c->link != NULL;
 }
 
-/* A fresh pair for a link row: one end is held for side, the other finds its process. */
-static int
-connect_row(struct tree *t, size_t row, size_t side)
+/* The links of a row in which c has that side, one after the other: the child that is the first
+ * end of each, and so holds what waits. last NULL: the first one. */
+static struct child *
+next_holder(struct child *c, size_t row, size_t side, struct child *last)
 {
-	enum child_id id = wiring_links[row].end[side];
-	enum child_id other = wiring_links[row].end[1 - side];
+	struct tree *t = c->tree;
+
+	if (wiring_links[row].end[side] != c->id)
+		return NULL;
+	if (side == 0)
+		return last == NULL ? c : NULL;
+	if (wiring_links[row].end[0] != CHILD_FRONTEND)
+		return last == NULL ? &t->child[wiring_links[row].end[0]] : NULL;
+	do
+		last = last == NULL ? TAILQ_FIRST(&t->fronts) : TAILQ_NEXT(last, entry);
+	while (last != NULL && !is_running(last)); /* one that ends needs no link any more */
+	return last;
+}
+
+static struct child *
+other_end(const struct child *c, size_t row, size_t side, struct child *holder)
+{
+	return side == 0 ? &c->tree->child[wiring_links[row].end[1]] : holder;
+}
+
+/* A fresh pair: one end is held for c, the other finds its process. */
+static int
+connect_pair(struct child *c, struct child *holder, size_t side, struct child *other)
+{
 	int pair[2];
 
 	int r = fd_seqpacket_pair(pair);
 	if (r < 0)
 		return r;
-	t->held[row][side] = pair[0];
-	drop(&t->held[row][1 - side]); /* of a pair whose other process never used it */
-	if (!is_running(t, other)) {
-		t->held[row][1 - side] = pair[1];
+	holder->held[side] = pair[0];
+	drop(&holder->held[1 - side]); /* of a pair whose other process never used it */
+	if (!is_running(other)) {
+		holder->held[1 - side] = pair[1];
 		return 0;
 	}
-	r = send_peer(t, other, id, pair[1]);
+	r = send_peer(other, c, pair[1]);
 	cleanup_closep(&pair[1]);
 	/* A process whose link just broke is on its way out; its next start makes a new pair. */
 	return r == -EPIPE || r == -ENOTCONN ? 0 : r;
 }
 
+/* Ends for one side of a row; the one c inherits is taken into *fd. */
+static int
+connect_side(struct child *c, size_t row, size_t side, int *fd)
+{
+	struct child *holder = next_holder(c, row, side, NULL);
+
+	for (; holder != NULL; holder = next_holder(c, row, side, holder)) {
+		int r = 0;
+		if (holder->held[side] == -1)
+			r = connect_pair(c, holder, side, other_end(c, row, side, holder));
+		if (r < 0)
+			return r;
+		if (!wiring_links[row].by_peer[side])
+			*fd = TAKE_FD(holder->held[side]);
+	}
+	return 0;
+}
+
 int
-wiring_before_start(struct tree *t, enum child_id id, int *ret_fd)
+wiring_before_start(struct child *c, int *ret_fd)
 {
 	int fd = -1;
 
-	for (size_t row = 0; row < WIRING_LINKS; row++) {
-		for (size_t side = 0; side < 2; side++) {
-			if (wiring_links[row].end[side] != id)
-				continue;
-			int r = t->held[row][side] == -1 ? connect_row(t, row, side) : 0;
-			if (r < 0) {
-				cleanup_closep(&fd);
-				return r;
-			}
-			if (!wiring_links[row].by_peer[side])
-				fd = TAKE_FD(t->held[row][side]);
+	for (size_t i = 0; i < 2 * ARRAY_LEN(wiring_links); i++) {
+		int r = connect_side(c, i / 2, i % 2, &fd);
+		if (r < 0) {
+			cleanup_closep(&fd);
+			return r;
 		}
 	}
 	*ret_fd = fd;
@@ -117,15 +139,17 @@ wiring_before_start(struct tree *t, enum child_id id, int *ret_fd)
 }
 
 int
-wiring_after_start(struct tree *t, enum child_id id)
+wiring_after_start(struct child *c)
 {
-	for (size_t row = 0; row < WIRING_LINKS; row++) {
-		for (size_t side = 0; side < 2; side++) {
-			if (wiring_links[row].end[side] != id || t->held[row][side] == -1)
+	for (size_t i = 0; i < 2 * ARRAY_LEN(wiring_links); i++) {
+		struct child *holder = next_holder(c, i / 2, i % 2, NULL);
+
+		for (; holder != NULL; holder = next_holder(c, i / 2, i % 2, holder)) {
+			if (holder->held[i % 2] == -1)
 				continue;
-			int r = send_peer(t, id, wiring_links[row].end[1 - side],
-					  t->held[row][side]);
-			drop(&t->held[row][side]);
+			int r = send_peer(c, other_end(c, i / 2, i % 2, holder),
+					  holder->held[i % 2]);
+			drop(&holder->held[i % 2]);
 			if (r < 0)
 				return r;
 		}

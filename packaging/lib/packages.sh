@@ -11,7 +11,7 @@ PACKAGES_IMAGE="mmdebstrap debian-archive-keyring"
 PACKAGES_ENGINE="docker.io containerd runc"
 # What tests/run needs on top.
 PACKAGES_TEST="libcmocka-dev clang clang-tidy clang-format libclang-rt-dev@clang cppcheck
-	valgrind shellcheck scdoc ccache git util-linux procps openssl"
+	valgrind shellcheck scdoc ccache git util-linux procps openssl stunnel4"
 
 # What the official MCP clients are installed with. npm may also come with another nodejs.
 PACKAGES_SDK="python3-venv"

@@ -61,7 +61,8 @@ reaper_kills(uint64_t box, uint32_t cause)
 		if (w->reaper.autoremove)
 			fake_event(box, ENGINE_EV_DESTROY);
 	}
-	if (w->reaper.remove && !(c && c->removed))
+	/* A broker that waits for a run's figures has passed over the engine's word. */
+	if (w->reaper.remove && (!(c && c->removed) || box_find(&w->b, box)))
 		reaper_says(IPC_ROW(order_remove, .box = box, .container = IPC_STR(c ? c->id : ""),
 				    .name = IPC_STR("")));
 }
@@ -83,6 +84,7 @@ on_reaper_row(void *ctx, struct link *l, const struct ipc_row *row)
 					    .own_kill = 1));
 	} else if (row->num == IPC_NUM_watch_deadline) {
 		r->deadline_ns = row->u.watch_deadline.at_ns;
+		r->deadlines++;
 	} else if (row->num == IPC_NUM_watch_account && r->figures) {
 		struct ipc_row f = {.num = IPC_NUM_watch_figures};
 
@@ -170,8 +172,10 @@ on_client_row(void *ctx, struct link *l, const struct ipc_row *row)
 		s->grants++;
 		s->order = ++w->orders;
 		s->grant = row->u.call_granted;
+		(void)str_copy(s->sandbox, sizeof(s->sandbox), s->grant.sandbox.data,
+			       s->grant.sandbox.len);
 		c->grant_order[c->n_granted++] = row->u.call_granted.call;
-		if (c->auto_run)
+		if (c->auto_run && !s->quiet)
 			send_frame(c, s->grant.call, GUEST_h_run, 0, "code", 4);
 	} else if (row->num == IPC_NUM_call_ended) {
 		s = seen_of(c, row->u.call_ended.call);
@@ -192,6 +196,14 @@ on_client_row(void *ctx, struct link *l, const struct ipc_row *row)
 		c->usage = row->u.health_usage;
 	} else if (row->num == IPC_NUM_health_pool) {
 		c->pool[row->u.health_pool.box_class] = row->u.health_pool;
+	} else if (row->num == IPC_NUM_sandbox_row) {
+		struct listed *one = &c->list[c->n_listed++ % ARRAY_LEN(c->list)];
+
+		one->row = row->u.sandbox_row;
+		(void)str_copy(one->id, sizeof(one->id), one->row.sandbox.data,
+			       one->row.sandbox.len);
+	} else if (row->num == IPC_NUM_list_end) {
+		c->list_over = true;
 	}
 }
 
@@ -205,6 +217,12 @@ static const struct link_route client_routes[] = {
 	{.num = IPC_NUM_health_layers, .handler = on_client_row},
 	{.num = IPC_NUM_health_note, .handler = on_client_row},
 	{.num = IPC_NUM_health_end, .handler = on_client_row},
+	{.num = IPC_NUM_sandbox_row, .handler = on_client_row},
+	{.num = IPC_NUM_list_end, .handler = on_client_row},
+	{.num = IPC_NUM_log_data, .handler = on_client_row},
+	{.num = IPC_NUM_log_end, .handler = on_client_row},
+	{.num = IPC_NUM_auth_end, .handler = on_client_row},
+	{.num = IPC_NUM_session_row, .handler = on_client_row},
 };
 
 static void
@@ -253,6 +271,7 @@ submit_with(struct client *c, struct ipc_call_submit m)
 	struct ipc_row row = {.num = IPC_NUM_call_submit};
 
 	m.call = ++c->next_call;
+	seen_of(c, m.call)->quiet = m.spec.len > 0 || (m.flags & CALL_STAYS);
 	row.u.call_submit = m;
 	(void)link_send(c->link, &row);
 	return m.call;
@@ -274,6 +293,27 @@ submit(struct client *c, enum box_class box_class)
 	return submit_with(c, (struct ipc_call_submit){.box_class = box_class,
 						       .profile = IPC_STR(""),
 						       .image = IPC_STR("")});
+}
+
+const char *
+stay(struct client *c, uint32_t flags)
+{
+	uint64_t call = submit_with(c, (struct ipc_call_submit){.flags = CALL_STAYS | flags});
+
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_true(seen_of(c, call)->granted);
+	assert_int_equal(strlen(seen_of(c, call)->sandbox), 32);
+	return seen_of(c, call)->sandbox;
+}
+
+uint64_t
+submit_within(struct client *c, const char *sandbox, uint32_t flags, const char *spec)
+{
+	return submit_with(c,
+			   (struct ipc_call_submit){.sandbox = IPC_STR(sandbox),
+						    .flags = flags,
+						    .spec = {(const uint8_t *)spec, strlen(spec)}});
 }
 
 /* ---- the world ---- */

@@ -11,12 +11,14 @@
 struct seen { /* what a frontend got */
 	uint64_t call;
 	bool granted, ended;
+	bool quiet; /* nothing follows its grant: no run, or what it is went ahead */
 	uint32_t grants, ends, order; /* order: of the grant, over all clients */
 	struct ipc_call_granted grant;
 	struct ipc_call_ended end;
 	char message[513];
 	struct guest_g_exit exit;
 	size_t out_bytes;
+	char sandbox[33]; /* of its grant */
 };
 
 struct client {
@@ -32,6 +34,12 @@ struct client {
 	struct ipc_health_usage usage;
 	struct ipc_health_pool pool[BOX_CLASSES];
 	char text[513];
+	struct listed { /* what sandbox_list showed last */
+		char id[33];
+		struct ipc_sandbox_row row;
+	} list[64];
+	size_t n_listed;
+	bool list_over;
 };
 
 struct scripted_reaper {
@@ -43,6 +51,7 @@ struct scripted_reaper {
 	uint64_t last_box;
 	uint32_t last_cause;
 	uint64_t deadline_ns;
+	uint32_t deadlines; /* rows that said one */
 	uint32_t candidates;
 	uint64_t gone[4200];
 	size_t n_gone;
@@ -79,6 +88,10 @@ void send_frame(struct client *c, uint64_t call, enum guest_type type, uint32_t 
 struct seen *seen_of(struct client *c, uint64_t call);
 bool ended(struct client *c, uint64_t call);   /* waits for it */
 bool granted(struct client *c, uint64_t call); /* waits for it */
+/* A sandbox that stays, made by c with these flags beside CALL_STAYS: its id. */
+const char *stay(struct client *c, uint32_t flags);
+/* A run in it: its call. */
+uint64_t submit_within(struct client *c, const char *sandbox, uint32_t flags, const char *spec);
 struct run *run_of(struct client *c, uint64_t call);
 /* The only box in this state, or NULL. */
 struct box *box_in(enum box_state s);

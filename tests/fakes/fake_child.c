@@ -122,7 +122,7 @@ static void
 on_query(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)ctx;
-	(void)l;
+	frontend = l; /* whoever asked last hears the answer */
 	if (reaper != NULL)
 		(void)link_send(reaper, IPC_ROW(watch_account, .box = row->u.health_query.call));
 }
@@ -217,7 +217,7 @@ on_peer(void *ctx, struct link *l, const struct ipc_row *row)
 	if (row->u.peer.role == IPC_FRONTEND) {
 		log_info("peer frontend id=%" PRIu64 " owner=%u:%" PRIu64, row->u.peer.peer_id,
 			 row->u.peer.owner_kind, row->u.peer.owner);
-		link_free(frontend);
+		/* the one before stays: its end frees it */
 		frontend = link_new(base, TAKE_FD(passed_fd), &broker_side);
 		return;
 	}
@@ -251,7 +251,41 @@ on_layers(void *ctx, struct link *l, const struct ipc_row *row)
 		 row->u.layers.restarts);
 }
 
-static const struct link_route from_supervisor[] = {
+static void
+on_client(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_client *m = &row->u.client;
+
+	(void)ctx;
+	(void)l;
+	log_info("client kind=%u hosts=%.*s origins=%.*s", m->kind, (int)m->hosts.len,
+		 m->hosts.data, (int)m->origins.len, m->origins.data);
+}
+
+static void
+on_token(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)ctx;
+	(void)l;
+	log_info("token of %.*s", (int)row->u.token.principal.len, row->u.token.principal.data);
+}
+
+static void
+on_tokens_end(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)ctx;
+	(void)l;
+	log_info("tokens %u", row->u.tokens_end.count);
+}
+
+static const struct link_route to_frontend[] = {
+	{.num = IPC_NUM_settings, .handler = on_settings},
+	{.num = IPC_NUM_configured, .handler = on_configured},
+	{.num = IPC_NUM_peer, .handler = on_peer},
+	{.num = IPC_NUM_stop, .handler = on_stop},
+	{.num = IPC_NUM_client, .handler = on_client},
+};
+static const struct link_route to_broker[] = {
 	{.num = IPC_NUM_settings, .handler = on_settings},
 	{.num = IPC_NUM_configured, .handler = on_configured},
 	{.num = IPC_NUM_peer, .handler = on_peer},
@@ -259,12 +293,11 @@ static const struct link_route from_supervisor[] = {
 	{.num = IPC_NUM_engine, .handler = on_engine},
 	{.num = IPC_NUM_engine_pem, .handler = on_pem},
 	{.num = IPC_NUM_layers, .handler = on_layers},
+	{.num = IPC_NUM_token, .handler = on_token},
+	{.num = IPC_NUM_tokens_end, .handler = on_tokens_end},
 };
-static struct link_config supervisor_side = {.peer = IPC_SUPERVISOR,
-					     .routes = from_supervisor,
-					     .queue_max = 65536,
-					     .on_closed = on_end,
-					     .on_fd = on_fd};
+static struct link_config supervisor_side = {
+	.peer = IPC_SUPERVISOR, .queue_max = 65536, .on_closed = on_end, .on_fd = on_fd};
 
 int
 main(int argc, char **argv)
@@ -287,7 +320,8 @@ main(int argc, char **argv)
 	if (r < 0)
 		fatal("self-test: %s", strerror(-r));
 	supervisor_side.self = is_broker ? IPC_BROKER : IPC_FRONTEND;
-	supervisor_side.n_routes = is_broker ? ARRAY_LEN(from_supervisor) : 4;
+	supervisor_side.routes = is_broker ? to_broker : to_frontend;
+	supervisor_side.n_routes = is_broker ? ARRAY_LEN(to_broker) : ARRAY_LEN(to_frontend);
 	supervisor = link_new(base, FD_SUPERVISOR, &supervisor_side);
 	if (!is_broker) {
 		struct event *in = event_new(base, FD_IN, EV_READ | EV_PERSIST, on_stdin, NULL);

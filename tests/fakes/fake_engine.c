@@ -105,6 +105,7 @@ fake_reset(struct event_base *base)
 					 .ready = true,
 					 .pong = true,
 					 .exit = true,
+					 .obeys = true,
 					 .ready_class = BOX_CLASSES,
 					 .uid = 10001,
 					 .result = {.how = EXIT_EXITED, .start = START_WARM}};

@@ -33,6 +33,7 @@ struct fake_container {
 
 struct fake_guest { /* what guests do by themselves */
 	bool hello, ready, pong, exit;
+	bool obeys;           /* answers h_end by EXIT */
 	uint32_t ready_class; /* BOX_CLASSES: the class asked for */
 	uint32_t uid;
 	const char *out; /* written to stdout before EXIT */
@@ -62,7 +63,10 @@ struct fake_engine {
 	uint8_t spec[4096];
 	size_t spec_len;
 	uint64_t last_ack;
-	int send_err; /* what attach_send answers */
+	uint64_t credit[STREAMS];      /* the last one of each stream */
+	uint32_t last_run;             /* number of the run begun last */
+	struct guest_h_hello greeting; /* the last h_hello */
+	int send_err;                  /* what attach_send answers */
 };
 extern struct fake_engine fake;
 
@@ -74,7 +78,9 @@ struct fake_container *fake_box(uint64_t box); /* by our label; NULL */
 void fake_guest_frame(uint64_t box, enum guest_type type, uint8_t stream, uint32_t run,
 		      uint64_t seq, const void *payload, size_t len);
 void fake_guest_bytes(uint64_t box, int stream, const void *p, size_t n);
-void fake_guest_exit(uint64_t box, const struct guest_g_exit *e);
+void fake_guest_exit(uint64_t box, const struct guest_g_exit *e); /* of the run begun last */
+void fake_guest_exit_of(uint64_t box, uint32_t run, const struct guest_g_exit *e);
+void fake_guest_out(uint64_t box, uint32_t run, uint8_t stream, const void *p, size_t n);
 uint64_t fake_next_seq(uint64_t box);
 void fake_die(uint64_t box); /* the container ends; its stream closes */
 void fake_event(uint64_t box, enum engine_event_kind kind);

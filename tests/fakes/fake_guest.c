@@ -80,12 +80,22 @@ guest_runs(struct attach *at, uint32_t run)
 {
 	uint64_t box = fake.box[at->index].spec.label.box;
 
-	at->run = run;
+	at->run = fake.last_run = run;
 	if (fake.guest.out)
 		fake_guest_frame(box, GUEST_g_out, STREAM_STDOUT, run, ++at->seq, fake.guest.out,
 				 strlen(fake.guest.out));
 	if (fake.guest.exit && fake_box(box)->attach == at)
 		fake_guest_exit(box, &fake.guest.result);
+}
+
+/* Nothing of the run is left: what was going on, or only a part of its specification. */
+static void
+guest_ends(uint64_t box, uint32_t run)
+{
+	struct guest_g_exit e = {.how = EXIT_SIGNALED, .signal = 9, .flags = EXIT_ENDED};
+
+	if (fake.guest.obeys)
+		fake_guest_exit_of(box, run, &e);
 }
 
 static void
@@ -98,10 +108,18 @@ guest_reads(struct attach *at, const struct guest_frame *f)
 	fake.host_frames[f->row->type]++;
 	if (f->row->type == GUEST_h_hello && guest_get_h_hello(f->payload, f->len, &hello) == 0) {
 		at->box_class = hello.box_class;
+		fake.greeting = hello;
 	} else if (f->row->type == GUEST_h_ping && fake.guest.pong && at->said_hello) {
 		fake_guest_frame(box, GUEST_g_pong, 0, 0, 0, NULL, 0);
 	} else if (f->row->type == GUEST_h_ack && guest_get_h_ack(f->payload, f->len, &ack) == 0) {
 		fake.last_ack = ack.seq;
+	} else if (f->row->type == GUEST_h_credit) {
+		struct guest_h_credit credit;
+
+		if (guest_get_h_credit(f->payload, f->len, &credit) == 0 && f->stream < STREAMS)
+			fake.credit[f->stream] = credit.limit;
+	} else if (f->row->type == GUEST_h_end) {
+		guest_ends(box, f->run);
 	} else if (f->row->type == GUEST_h_spec || f->row->type == GUEST_h_run) {
 		if (f->len <= sizeof(fake.spec)) {
 			memcpy(fake.spec, f->payload, f->len);
@@ -172,13 +190,25 @@ fake_next_seq(uint64_t box)
 }
 
 void
-fake_guest_exit(uint64_t box, const struct guest_g_exit *e)
+fake_guest_exit_of(uint64_t box, uint32_t run, const struct guest_g_exit *e)
 {
 	struct attach *at = fake_box(box)->attach;
 	uint8_t payload[104];
 
 	guest_put_g_exit(e, payload);
-	fake_guest_frame(box, GUEST_g_exit, 0, 1, ++at->seq, payload, sizeof(payload));
+	fake_guest_frame(box, GUEST_g_exit, 0, run, ++at->seq, payload, sizeof(payload));
+}
+
+void
+fake_guest_exit(uint64_t box, const struct guest_g_exit *e)
+{
+	fake_guest_exit_of(box, fake_box(box)->attach->run, e);
+}
+
+void
+fake_guest_out(uint64_t box, uint32_t run, uint8_t stream, const void *p, size_t n)
+{
+	fake_guest_frame(box, GUEST_g_out, stream, run, fake_next_seq(box), p, n);
 }
 
 void

@@ -49,7 +49,7 @@ open_once(void)
 	fe.base = event_base_new();
 	fe.calls = idmap_new(CALLS_MAX);
 	if (leave_init(&fe) < 0 || upcalls_open(&fe, 0) < 0 ||
-	    transport_new(fe.base, null, null, &frontend_events, &fe, &fe.transport) < 0)
+	    stdio_new(fe.base, null, null, &frontend_events, &fe, &fe.transport) < 0)
 		abort();
 }
 
@@ -57,14 +57,19 @@ open_once(void)
 static void
 play_broker(void)
 {
-	static const struct ipc_call_granted grant = {.timeout_ms = 1000, .run_id = {"0123", 4}};
+	static const struct ipc_call_granted grant = {
+		.timeout_ms = 1000, .run_id = {"0123", 4}, .sandbox = {"", 0}};
 
-	for (struct call *c = fe.call_list; c != NULL; c = c->next) {
-		if (c->kind == CALL_RUN)
+	struct call *next;
+
+	for (struct call *c = fe.call_list; c != NULL; c = next) {
+		next = c->next; /* an event ends at most its own call */
+		if ((call_step(c)->flags & STEP_RUN) != 0)
 			call_event(c, EV_GRANTED, &grant);
 	}
 	(void)event_base_loop(fe.base, EVLOOP_NONBLOCK);
-	calls_answer_all(&fe, RUN_ok);
+	calls_answer_all(&fe, RUN_ok); /* some go on with their next step */
+	calls_free_all(&fe);
 }
 
 int

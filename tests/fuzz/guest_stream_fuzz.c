@@ -7,6 +7,7 @@
  * Owns: one guest.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,11 +34,45 @@ guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
 	return 0;
 }
 
-/* Nothing is written, started or killed. */
+void
+guest_on_signal(struct guest *g, int fd)
+{
+	(void)g;
+	(void)fd;
+}
+
+/* Nothing is written, opened, started or killed. */
 int __wrap_launch_write_code(const struct guest_spec *spec);
 int __wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
 int __wrap_runner_order(struct runner *r);
+int __wrap_children_take(struct guest *g, struct runner *ret);
+int __wrap_open(const char *path, int flags, ...);
 uint32_t __wrap_tree_kill(pid_t root);
+uint32_t __wrap_children_kill_strangers(struct guest *g);
+
+int
+__wrap_children_take(struct guest *g, struct runner *ret)
+{
+	(void)g;
+	*ret = RUNNER_NONE;
+	return 0;
+}
+
+int
+__wrap_open(const char *path, int flags, ...)
+{
+	(void)path;
+	(void)flags;
+	errno = EACCES;
+	return -1;
+}
+
+uint32_t
+__wrap_children_kill_strangers(struct guest *g)
+{
+	(void)g;
+	return 1;
+}
 
 int
 __wrap_launch_write_code(const struct guest_spec *spec)
@@ -98,6 +133,20 @@ mend_all(uint8_t *p, size_t size)
 	}
 }
 
+/* What a slot holds; its runner has neither descriptors nor memory. */
+static void
+run_release(struct run *run)
+{
+	if (run->number == 0)
+		return;
+	for (size_t i = 0; i < GUEST_OUTPUTS; i++)
+		output_done(&run->out[i]);
+	feed_close(&run->feed);
+	spec_done(&run->what);
+	buf_done(&run->spec);
+	free(run->files);
+}
+
 static void
 check(const struct guest *g)
 {
@@ -113,7 +162,6 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct guest g;
-	static struct launch launch;
 	uint8_t *copy;
 	size_t step;
 
@@ -126,12 +174,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&g, 0, sizeof(g));
 	last_seen = 0;
 	stream_init(&g.stream, -1, -1);
-	output_init(&g.out[0], -1, STREAM_STDOUT);
-	output_init(&g.out[1], -1, STREAM_STDERR);
-	feed_init(&g.feed, -1);
-	buf_init(&g.run.spec, GUEST_SPEC_MAX);
-	g.runner = (struct runner){
-		.pid = 0, .fd = -1, .control_fd = -1, .launch = &launch, .out_ends = {-1, -1}};
+	g.spare = RUNNER_NONE;
+	g.waiting = RUNNER_NONE;
+	eval_init(&g);
 	for (size_t at = 1; at < size; at += step) {
 		size_t n = size - at < step ? size - at : step;
 
@@ -139,14 +184,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		check(&g);
 	}
-	spec_done(&g.run.what);
-	feed_close(&g.feed);
-	buf_done(&g.run.spec);
+	for (size_t i = 0; i < GUEST_RUNS_MAX; i++)
+		run_release(&g.runs[i]);
+	for (size_t i = 0; i < EVAL_LANGUAGES; i++) {
+		buf_done(&g.eval[i].in);
+		buf_done(&g.eval[i].out);
+	}
 	buf_done(&g.stream.in);
 	buf_done(&g.stream.wire);
 	buf_done(&g.stream.kept);
-	buf_done(&g.out[0].pending);
-	buf_done(&g.out[1].pending);
 	free(copy);
 	return 0;
 }

@@ -32,7 +32,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		json = rpc_parse(text, size - 1);
 		buf_init(&why, 4096);
 		if (cJSON_IsObject(json) &&
-		    tools_check((enum tool_no)(data[0] % TOOL_COUNT), json, &why) < 0 &&
+		    args_check((enum tool_no)(data[0] % TOOL_COUNT), json, &why) < 0 &&
 		    (buf_len(&why) == 0 || !text_scan(buf_data(&why), buf_len(&why), &hidden) ||
 		     hidden))
 			abort();

@@ -459,7 +459,7 @@ class End(unittest.TestCase):
             text = b""
             while not text.endswith(b"\n"):
                 text += os.read(master, 65536)
-            self.assertEqual(len(json.loads(text)["result"]["tools"]), 3)
+            self.assertEqual(len(json.loads(text)["result"]["tools"]), 12)
             os.close(master)
             self.assertEqual(rig.wait(), 0)
 

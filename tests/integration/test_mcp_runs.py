@@ -51,7 +51,7 @@ class Runs(unittest.TestCase):
                 rig.grant(row["call"], timeout_ms=1235)
                 self.assertEqual(rig.spec(row["call"]),
                                  [kind, 1, 1235, 0, "", "c\u00f6de".encode(), ["a", ""],
-                                  ["A=1", "B=x=y"]])
+                                  ["A=1", "B=x=y"], 0, 0, 0])
                 frames = [rig.broker_row("call_frame")[1] for _ in range(2)]
                 self.assertEqual([f["type"] for f in frames], [0x12, 0x13])
                 self.assertEqual(frames[0]["data"], b"in")

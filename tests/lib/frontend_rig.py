@@ -55,6 +55,7 @@ class Rig:
     def __init__(self, kind="pipe", configure=True, stdin=None, stdout=None, env=None):
         self.buffer = b""
         self.pending = []
+        self.early = {}
         self.supervisor, sup = seqpacket()
         self.broker, brk = seqpacket()
         if kind == "socket":
@@ -82,8 +83,13 @@ class Rig:
         self.status = None
         name, self.ready = self.supervisor_row()
         assert name == "ready", name
+        self.connect()
         if configure:
             self.configure()
+
+    def connect(self):
+        """How the client is connected; the frontend reads from now on."""
+        self._supervise("client", kind=1)
 
     def __enter__(self):
         return self
@@ -206,12 +212,15 @@ class Rig:
     def broker_silent(self, seconds=0.2):
         return not select.select([self.broker], [], [], seconds)[0]
 
-    def configure(self):
+    def _supervise(self, name, **values):
         try:
-            self.supervisor.send(ipcrows.encode("settings"))
-            self.supervisor.send(ipcrows.encode("configured"))
+            self.supervisor.send(ipcrows.encode(name, **values))
         except BrokenPipeError:
             pass  # its input was over at once
+
+    def configure(self):
+        self._supervise("settings")
+        self._supervise("configured")
 
     def tell(self, name, **values):
         self.broker.send(ipcrows.encode(name, **values))
@@ -224,7 +233,10 @@ class Rig:
         theirs.close()
 
     def submitted(self, timeout=WAIT):
-        return self.broker_row("call_submit", timeout=timeout)[1]
+        """The next submission; a specification that came with it is kept for spec()."""
+        row = self.broker_row("call_submit", timeout=timeout)[1]
+        self.early[row["call"]] = row["spec"]
+        return row
 
     def grant(self, call, start=1, timeout_ms=10000, **values):
         figures = {"run_id": "%032x" % call, "queue_ms": 0, "memory_bytes": 512 << 20,
@@ -234,8 +246,10 @@ class Rig:
         self.tell("call_granted", call=call, start=start, timeout_ms=timeout_ms, **figures)
 
     def spec(self, call):
-        """Collects the specification's frames."""
-        data = b""
+        """The specification: what came with the submission, else its frames."""
+        data = self.early.pop(call, b"")
+        if data:
+            return ipcrows.spec_read(data)
         while True:
             _, row = self.broker_row("call_frame")
             assert row["call"] == call, row

@@ -29,3 +29,8 @@ class Case(unittest.TestCase):
         """Processes of a container, as the engine's host sees them."""
         state = guestclient.engine("GET", f"/containers/{box.id}/top")
         return state["Processes"]
+
+    def left(self, box):
+        """Commands of a container's processes that are neither PID 1 nor a runner of its own."""
+        state = guestclient.engine("GET", f"/containers/{box.id}/top?ps_args=-eo%20pid,args")
+        return [line[-1] for line in state["Processes"] if not line[-1].startswith("/.bailey/init")]

@@ -20,14 +20,15 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHELL, PYTHON, NODE = 0, 1, 2
-PYTHON_CODE, NODE_CODE, BASH_CODE, COMMAND = 1, 2, 3, 4
-SPEC_STDIN, SPEC_LIVE = 1, 2
+PYTHON_CODE, NODE_CODE, BASH_CODE, COMMAND, ARGV = 1, 2, 3, 4, 5
+EVAL_PYTHON, EVAL_NODE, EVAL_BASH, FILE_READ, FILE_WRITE, FILE_LIST = 6, 7, 8, 9, 10, 11
+SPEC_STDIN, SPEC_LIVE, SPEC_APPEND, SPEC_TRUNCATE = 1, 2, 4, 8
 EXITED, SIGNALED, NOT_STARTED = 1, 2, 3
 TIMED_OUT, ENDED, WORKSPACE_FULL, TMP_FULL, OUTPUT_LIMIT, FORK_FAILED = 1, 2, 4, 8, 16, 32
 WARM, LIVE = 1, 2
 WINDOW = 262144
+RUNS_MAX = 16
 HEADER = struct.Struct("<BBHIQ")
-STREAMS = {1: "stdout", 2: "stderr"}
 
 
 def read_table():
@@ -92,12 +93,14 @@ def _array(items):
     return b"\xdd" + struct.pack(">I", len(items)) + b"".join(items)
 
 
-def encode_spec(kind, code, args=(), env=(), flags=0, timeout_ms=10000, output_limit=0, cwd=""):
+def encode_spec(kind, code, args=(), env=(), flags=0, timeout_ms=10000, output_limit=0, cwd="",
+                offset=0, length=0, mode=0):
     data = code.encode("utf-8", "surrogateescape") if isinstance(code, str) else code
     items = [_uint(kind), _uint(flags), _uint(timeout_ms), _uint(output_limit), _str(cwd),
              b"\xc6" + struct.pack(">I", len(data)) + data,
-             _array([_str(a) for a in args]), _array([_str(e) for e in env])]
-    return b"\x98" + b"".join(items)
+             _array([_str(a) for a in args]), _array([_str(e) for e in env]),
+             _uint(offset), _uint(length), _uint(mode)]
+    return bytes([0x90 | len(items)]) + b"".join(items)
 
 
 # ---- the engine ----
@@ -155,16 +158,21 @@ def unavailable():
 
 
 class Run:
-    """What one run sent."""
+    """What one run sent, and how much of either side's bytes may be on the way."""
 
-    def __init__(self):
-        self.out = {1: bytearray(), 2: bytearray()}
-        self.tail = {1: bytearray(), 2: bytearray()}
+    def __init__(self, number=0):
+        self.number = number
+        self.out = {1: bytearray(), 2: bytearray(), 3: bytearray()}
+        self.tail = {1: bytearray(), 2: bytearray(), 3: bytearray()}
+        self.limit = {1: WINDOW, 2: WINDOW, 3: WINDOW}
+        self.stdin_limit = WINDOW
         self.exit = None
+        self.started = time.perf_counter()
         self.first_output = self.ended = None
 
     stdout = property(lambda self: bytes(self.out[1]))
     stderr = property(lambda self: bytes(self.out[2]))
+    values = property(lambda self: bytes(self.out[3]))
 
 
 class Box:
@@ -185,15 +193,17 @@ class Box:
         self.frames = []
         self.ended = None
         self.auto_credit = self.auto_ack = True
-        self.limit = {1: WINDOW, 2: WINDOW}
-        self.stdin_limit = WINDOW
         self.current = Run()
+        self.runs = {}
         self.run_number = 0
         self.id = self._create(memory_mb, pids, workspace_mb, tmp_mb, uid, share, cpus, inodes, nano_cpus)
         self.sock = self._attach()
         if hello:
             self.send("h_hello", pack_fields("h_hello", self.values))
         engine("POST", f"/containers/{self.id}/start")
+
+    limit = property(lambda self: self.current.limit)
+    stdin_limit = property(lambda self: self.current.stdin_limit)
 
     def __enter__(self):
         return self
@@ -291,23 +301,26 @@ class Box:
         return nonce
 
     def start_run(self, kind, code, **spec):
-        """Sends the specification; output and end arrive in self.current."""
+        """Sends the specification; output and end arrive in the run returned, self.current."""
         self.run_number += 1
-        self.current = Run()
+        self.current = self.runs[self.run_number] = Run(self.run_number)
         data = encode_spec(kind, code, **spec)
         parts = [data[i:i + 32768] for i in range(0, len(data), 32768)]
         frames = [self.frame("h_spec", part, self.run_number) for part in parts[:-1]]
         frames.append(self.frame("h_run", parts[-1], self.run_number))
-        self.started = time.perf_counter()
+        self.current.started = time.perf_counter()
         self.sock.sendall(b"".join(frames))
         return self.current
 
-    def send_stdin(self, data):
+    def send_stdin(self, data, run=None):
         for i in range(0, len(data), 32768):
-            self.send("h_stdin", data[i:i + 32768], self.run_number)
+            self.send("h_stdin", data[i:i + 32768], (run or self.current).number)
 
-    def end_stdin(self):
-        self.send("h_stdin_eof", b"", self.run_number)
+    def end_stdin(self, run=None):
+        self.send("h_stdin_eof", b"", (run or self.current).number)
+
+    def end_run(self, run=None, cause=2):
+        self.send("h_end", struct.pack("<I", cause), (run or self.current).number)
 
     # ---- receiving ----
 
@@ -349,24 +362,30 @@ class Box:
                 self.send("h_ack", struct.pack("<Q", seq))
         elif seq != 0:
             raise AssertionError(f"{name}: sequence {seq} on an unsequenced frame")
-        if name == "g_out":
-            if self.current.first_output is None:
-                self.current.first_output = time.perf_counter() - self.started
-            self.current.out[stream] += payload
-            total = len(self.current.out[stream])
-            if total > self.limit[stream]:
-                raise AssertionError("more output than credit")
-            if self.auto_credit and self.limit[stream] - total < WINDOW // 2:
-                self.limit[stream] = total + WINDOW
-                self.send("h_credit", struct.pack("<Q", self.limit[stream]), self.run_number, stream)
-        elif name == "g_tail":
-            self.current.tail[stream] += payload
-        elif name == "g_credit":
-            self.stdin_limit = unpack_fields(name, payload)["limit"]
-        elif name == "g_exit":
-            self.current.ended = time.perf_counter() - self.started
-            self.current.exit = unpack_fields(name, payload)
+        if run != 0:
+            self._on_run_frame(self.runs.setdefault(run, self.current), name, stream, payload)
         self.frames.append((name, stream, run, seq, payload))
+
+    def _on_run_frame(self, run, name, stream, payload):
+        if run.exit is not None:
+            raise AssertionError(f"{name} after the end of run {run.number}")
+        if name == "g_out":
+            if run.first_output is None:
+                run.first_output = time.perf_counter() - run.started
+            run.out[stream] += payload
+            total = len(run.out[stream])
+            if total > run.limit[stream]:
+                raise AssertionError("more output than credit")
+            if self.auto_credit and run.limit[stream] - total < WINDOW // 2:
+                run.limit[stream] = total + WINDOW
+                self.send("h_credit", struct.pack("<Q", run.limit[stream]), run.number, stream)
+        elif name == "g_tail":
+            run.tail[stream] += payload
+        elif name == "g_credit":
+            run.stdin_limit = unpack_fields(name, payload)["limit"]
+        elif name == "g_exit":
+            run.ended = time.perf_counter() - run.started
+            run.exit = unpack_fields(name, payload)
 
     def pump(self, timeout):
         """Reads once; False at the time limit or when the guest is gone."""
@@ -409,12 +428,13 @@ class Box:
         self.wait_frame("g_ready")
         return self
 
-    def wait_exit(self, timeout=15):
-        if not self.wait(lambda: self.current.exit is not None, timeout):
+    def wait_exit(self, timeout=15, run=None):
+        run = run or self.current
+        if not self.wait(lambda: run.exit is not None, timeout):
             raise AssertionError(f"no g_exit within {timeout} s; had "
                                  f"{[frame[0] for frame in self.frames][-20:]}, "
-                                 f"stdout {self.current.stdout[-500:]!r}, guest gone: {self.ended is not None}")
-        return self.current
+                                 f"stdout {run.stdout[-500:]!r}, guest gone: {self.ended is not None}")
+        return run
 
     def wait_gone(self, timeout=15, ping=False):
         """Until the attach connection ends, which the guest's death does."""
@@ -428,13 +448,14 @@ class Box:
         run = self.start_run(kind, code, **spec)
         sent = 0
         while stdin is not None and sent < len(stdin) and run.exit is None:
-            part = stdin[sent:min(len(stdin), self.stdin_limit)]
+            part = stdin[sent:min(len(stdin), run.stdin_limit)]
             if not part:
-                if not self.wait(lambda: self.stdin_limit > sent or run.exit is not None, timeout):
+                if not self.wait(lambda: run.stdin_limit > sent or run.exit is not None, timeout):
                     break
                 continue
-            self.send_stdin(part)
+            self.send_stdin(part, run)
             sent += len(part)
-        if stdin is not None:
-            self.end_stdin()
-        return self.wait_exit(timeout)
+            self.pump(0)
+        if stdin is not None and run.exit is None:
+            self.end_stdin(run)
+        return self.wait_exit(timeout, run)

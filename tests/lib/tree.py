@@ -14,6 +14,7 @@ import os
 import pathlib
 import pwd
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -22,6 +23,17 @@ import time
 
 BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", "build/dev"))
 LABEL = "io.bailey.product=bailey"
+
+KEPT_KB = 66 * 1024  # the memory of kept output: index and blocks, shared with the supervisor
+
+
+def rss_kb(pid):
+    """Resident memory of a process without the kept output, which has a bound of its own."""
+    text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    kb = {m[1]: int(m[2]) for m in re.finditer(r"^(Rss\w+):\s+(\d+) kB", text, re.M)}
+    if kb["RssShmem"] > KEPT_KB:
+        raise AssertionError(f"{kb['RssShmem']} kB of shared memory in {pid}")
+    return kb["RssAnon"] + kb["RssFile"]
 
 
 class Engine:
@@ -66,7 +78,7 @@ class Gone(Exception):
 class Tree:
     """One `bailey mcp` process and a thread that reads its answers."""
 
-    def __init__(self, user=None, env=None, initialize=True, cwd="/"):
+    def __init__(self, user=None, env=None, initialize=True, cwd="/", arguments=()):
         self.user = user
         self.env = dict(os.environ, **(env or {}))
         self.env.pop("BAILEY_TEST_USER", None)
@@ -78,7 +90,7 @@ class Tree:
             self.env["HOME"] = entry.pw_dir
         self.stderr = open(os.environ.get("BAILEY_TEST_LOG", "/dev/null"), "ab")
         self.process = subprocess.Popen(
-            [str(BUILD / "bin" / "bailey"), "mcp"],
+            [str(BUILD / "bin" / "bailey"), "mcp", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.stderr,

@@ -17,16 +17,12 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
-from tree import Gone, Tree, for_users, no_boxes_within  # noqa: E402
+from tree import Gone, Tree, for_users, no_boxes_within, rss_kb  # noqa: E402
 
 SECONDS = float(os.environ.get("BAILEY_STRESS_SECONDS", "30"))
 SEED = int(os.environ.get("BAILEY_STRESS_SEED", str(random.randrange(1 << 30))))
 CALLERS = 5
 SICK = {"lost", "engine_unavailable", "busy", "queue_timeout", "start_timeout"}
-
-
-def rss_kb(pid):
-    return int(pathlib.Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * 4
 
 
 def measure(tree):

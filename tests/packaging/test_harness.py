@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The counters are counted: tap-run and report.py, so that "0 failed" can be believed."""
 
+import io
 import os
 import subprocess
 import sys
@@ -119,6 +120,40 @@ class Report(unittest.TestCase):
 
     def test_broken_junit(self):
         self.assertEqual(self.report("a 1 0 0\n", junit="<no")[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+
+class Conformance(unittest.TestCase):
+    """The baselines of tests/conformance/run.py: neither a new failure nor a stale entry passes."""
+
+    FOUND = {"a": {"one": ("SUCCESS", ""), "two": ("FAILURE", "why")}, "b": {"three": ("WARNING", "so")},
+             "c": {"four": ("SKIPPED", ""), "five": ("INFO", "")}}
+
+    def failed(self, expected):
+        sys.path.insert(0, os.path.join(TOP, "tests", "conformance"))
+        import run
+        points = run.Tap()
+        out, sys.stdout = sys.stdout, io.StringIO()
+        try:
+            failing = run.compare(points, "x", self.FOUND, set(expected))
+            text = sys.stdout.getvalue()
+        finally:
+            sys.stdout = out
+        self.assertEqual(set(failing), {"a:two", "b:three"})
+        return points.failed, text
+
+    def test_as_listed(self):
+        self.assertEqual(self.failed(["a:two", "b:three"])[0], 0)
+
+    def test_not_listed(self):
+        failed, text = self.failed(["a:two"])
+        self.assertEqual(failed, 1)
+        self.assertIn("b:three: WARNING: so", text)
+
+    def test_listed_but_passes_or_is_gone(self):
+        for entry in ("a:one", "c:four", "d:six"):
+            failed, text = self.failed(["a:two", "b:three", entry])
+            self.assertEqual(failed, 1)
+            self.assertIn(entry, text)
 
 
 if __name__ == "__main__":

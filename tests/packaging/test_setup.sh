@@ -43,7 +43,7 @@ as_nobody() {
 # --- anybody ---
 refuses "quickstart: unknown argument" 'takes no argument' "$top/packaging/quickstart" now
 refuses "engine: unknown command" 'usage: packaging/engine' "$top/packaging/engine" dance
-refuses "image: unknown recipe" "no recipe 'nope' \(there are: .*slim" "$top/sandbox-profiles/image/build" nope
+refuses "image: unknown recipe" "no recipe 'nope' \(there are: full slim\)" "$top/sandbox-profiles/image/build" nope
 refuses "image: no path as a recipe" "no recipe" "$top/sandbox-profiles/image/build" ../image/slim
 refuses "image: bad tag" 'is not REPO:TAG' "$top/sandbox-profiles/image/build" --tag 'A B' slim
 refuses "image: no socket" 'no engine: there is no socket' \
@@ -55,6 +55,23 @@ refuses "image: TLS without certificates" 'cannot read' \
 refuses "image: nothing listens" 'no engine answers at tcp://127.0.0.1:1' \
 	env DOCKER_HOST=tcp://127.0.0.1:1 "$top/sandbox-profiles/image/build" slim
 tap_like "image: --hash" "$("$top/sandbox-profiles/image/build" --hash slim)" '^[0-9a-f]{32}$'
+
+# --- a recipe that adds to another ---
+mkdir -p "$work/tree/packaging" "$work/tree/sandbox-profiles"
+cp -r "$top/packaging/lib" "$work/tree/packaging/"
+cp -r "$top/sandbox-profiles/image" "$work/tree/sandbox-profiles/"
+image=$work/tree/sandbox-profiles/image
+full=$("$image/build" --hash full) slim=$("$image/build" --hash slim)
+echo '# more' >>"$image/slim/packages"
+tap_true "image: full's recipe holds slim's" [ "$full" != "$("$image/build" --hash full)" ]
+slim_now=$("$image/build" --hash slim)
+echo '# more' >>"$image/full/packages"
+tap_is "image: slim's recipe holds nothing of full's" "$("$image/build" --hash slim)" "$slim_now"
+tap_true "image: full's recipe is not slim's" [ "$full" != "$slim" ]
+echo 'no such' >"$image/full/base"
+refuses "image: a base that is none" "adds to 'no such', which is no recipe" "$image/build" --hash full
+echo full >"$image/full/base"
+refuses "image: a recipe that adds to itself" 'adds to more than three others' "$image/build" --hash full
 
 # shellcheck disable=SC2046 # words of a command
 if [ "$(id -u)" -eq 0 ] && ! runuser -u nobody -- test -x "$top/packaging/quickstart"; then
@@ -134,10 +151,21 @@ refuses "image: not enough space to begin" 'no disk space: building the image ne
 fake mmdebstrap <<'SH'
 args=("$@")
 cat >"${0%/bin/*}/sources"
+printf '%s\n' "$@" >"${0%/bin/*}/arguments"
 tar -cf "${args[-2]}" -T /dev/null
 SH
 refuses "image: the engine's disk is full" 'import: no disk space left' \
 	env BAILEY_IMAGE_MIRROR=http://mirror.example "$top/sandbox-profiles/image/build" slim
+hooks() {
+	grep -o 'hook=.*/customize$' "$work/arguments" | sed 's,.*/image/,,' | tr '\n' ' '
+}
+tap_is "image: slim's last step" "$(hooks)" "slim/customize "
+tap_true "image: slim's packages" grep -qE '^--include=python3,nodejs,.*tzdata$' "$work/arguments"
+refuses "image: full, the engine's disk is full" 'import: no disk space left' \
+	env BAILEY_IMAGE_MB=100 BAILEY_IMAGE_MIRROR=http://mirror.example "$top/sandbox-profiles/image/build" full
+tap_is "image: full's last steps, slim's behind it" "$(hooks)" "full/customize slim/customize "
+tap_true "image: full's packages, slim's too" \
+	grep -qE '^--include=git,.*python3-matplotlib,.*,nodejs,.*tzdata$' "$work/arguments"
 tap_is "image: sources name the mirror asked for" "$(cat "$work/sources")" "deb http://mirror.example trixie main"
 stop_server
 unset DOCKER_HOST

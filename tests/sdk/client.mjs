@@ -1,30 +1,39 @@
 // tests/sdk/client.mjs - Bailey driven by the official TypeScript clients. Prints TAP.
 //
-//   node client.mjs v1|v2-legacy|v2-auto|v2-modern MODULES_DIR COMMAND [ARG…]
+//   node client.mjs v1|v2-legacy|v2-auto|v2-modern MODULES_DIR stdio COMMAND [ARG…]
+//   node client.mjs v1|v2-legacy|v2-auto|v2-modern MODULES_DIR http URL     (BAILEY_TOKEN)
 //
 // v1 is the 1.x SDK; v2 the 2.x client in each of its negotiation modes.
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-const [kind, modules, command, ...args] = process.argv.slice(2);
+const [kind, modules, way, command, ...args] = process.argv.slice(2);
 const require = createRequire(pathToFileURL(`${modules}/package.json`));
 const load = (name) => import(pathToFileURL(require.resolve(name)));
 
+async function transport(stdio, http) {
+  if (way === 'stdio') {
+    const { StdioClientTransport } = await load(stdio);
+    return new StdioClientTransport({ command, args, env: { ...process.env } });
+  }
+  const { StreamableHTTPClientTransport } = await load(http);
+  const headers = { Authorization: `Bearer ${process.env.BAILEY_TOKEN}` };
+  return new StreamableHTTPClientTransport(new URL(command), { requestInit: { headers } });
+}
+
 async function open() {
-  const env = { ...process.env };
   if (kind === 'v1') {
     const { Client } = await load('@modelcontextprotocol/sdk/client/index.js');
-    const { StdioClientTransport } = await load('@modelcontextprotocol/sdk/client/stdio.js');
     const client = new Client({ name: 'bailey-test', version: '1' });
-    await client.connect(new StdioClientTransport({ command, args, env }));
+    await client.connect(await transport('@modelcontextprotocol/sdk/client/stdio.js',
+      '@modelcontextprotocol/sdk/client/streamableHttp.js'));
     return client;
   }
   const { Client } = await load('@modelcontextprotocol/client');
-  const { StdioClientTransport } = await load('@modelcontextprotocol/client/stdio');
   const mode = { 'v2-legacy': 'legacy', 'v2-auto': 'auto', 'v2-modern': { pin: '2026-07-28' } }[kind];
   const client = new Client({ name: 'bailey-test', version: '1' }, { versionNegotiation: { mode } });
-  await client.connect(new StdioClientTransport({ command, args, env }));
+  await client.connect(await transport('@modelcontextprotocol/client/stdio', '@modelcontextprotocol/client'));
   return client;
 }
 
@@ -34,10 +43,10 @@ async function check(name, fn) {
   count += 1;
   try {
     await fn();
-    console.log(`ok ${count} - ${kind}: ${name}`);
+    console.log(`ok ${count} - ${kind} ${way}: ${name}`);
   } catch (e) {
     failed += 1;
-    console.log(`not ok ${count} - ${kind}: ${name}`);
+    console.log(`not ok ${count} - ${kind} ${way}: ${name}`);
     console.log(String(e.stack ?? e).replace(/^/gm, '# '));
   }
 }
@@ -45,10 +54,12 @@ async function check(name, fn) {
 const client = await open();
 const call = (name, arguments_, options) => client.callTool({ name, arguments: arguments_ }, ...(options ?? []));
 
-await check('the three tools are listed with schemas', async () => {
+const TOOLS = ['check_sandbox_health', 'container_create_sandbox', 'container_destroy_sandbox', 'container_exec_command',
+  'container_list_files', 'container_list_sandboxes', 'container_read_file', 'container_write_file', 'execute_code',
+  'execute_sandboxed_command', 'inspect_logs', 'sandbox_eval'];
+await check('every tool is listed with schemas', async () => {
   const { tools } = await client.listTools();
-  const names = tools.map((t) => t.name).sort();
-  assert.deepEqual(names, ['check_sandbox_health', 'execute_code', 'execute_sandboxed_command']);
+  assert.deepEqual(tools.map((t) => t.name).sort(), TOOLS);
   for (const t of tools) {
     assert.equal(t.inputSchema.type, 'object');
     assert.equal(t.outputSchema.type, 'object');
@@ -82,6 +93,51 @@ await check('execute_sandboxed_command passes an exit code and stderr', async ()
 await check('check_sandbox_health', async () => {
   const r = await call('check_sandbox_health', {});
   assert.equal(r.structuredContent.status, 'ok');
+});
+await check('a sandbox that stays: every tool', async () => {
+  const good = async (name, arguments_) => {
+    const r = await call(name, arguments_);
+    assert.ok(!r.isError, JSON.stringify(r));
+    return r.structuredContent;
+  };
+  const { sandbox_id } = await good('container_create_sandbox', {});
+  assert.match(sandbox_id, /^[0-9a-f]{32}$/);
+  await good('container_write_file', { sandbox_id, path: 'd/f.txt', content: 'first line\n' });
+  await good('container_write_file', { sandbox_id, path: 'd/f.txt', content: Buffer.from('second\n').toString('base64'), encoding: 'base64', append: true });
+  assert.equal((await good('container_exec_command', { sandbox_id, command: 'cat d/f.txt' })).stdout, 'first line\nsecond\n');
+  assert.equal((await good('container_read_file', { sandbox_id, path: 'd/f.txt', offset: 6, length: 4 })).content, 'line');
+  assert.deepEqual((await good('container_list_files', { sandbox_id, path: 'd' })).entries.map((e) => e.path), ['f.txt']);
+  await good('sandbox_eval', { sandbox_id, language: 'python', code: 'x = 41' });
+  assert.equal((await good('sandbox_eval', { sandbox_id, language: 'python', code: 'x + 1' })).value, '42');
+  const { run_id } = await good('container_exec_command', { sandbox_id, argv: ['sh', '-c', 'echo in the background'], background: true });
+  let log;
+  do log = await good('inspect_logs', { run_id }); while (log.status === 'running');
+  assert.equal(log.data, 'in the background\n');
+  const { sandboxes } = await good('container_list_sandboxes', {});
+  assert.ok(sandboxes.some((s) => s.sandbox_id === sandbox_id));
+  await good('container_destroy_sandbox', { sandbox_id });
+  const r = await call('container_exec_command', { sandbox_id, command: 'true' });
+  assert.equal(r.isError, true);
+  assert.equal(r.structuredContent.status, 'not_found');
+});
+await check('an image a run leaves is an image block', async () => {
+  const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
+  const r = await call('execute_code', { language: 'bash', code: 'mkdir artifacts; base64 -d >artifacts/dot.png', stdin: png, artifacts: ['artifacts'] });
+  assert.deepEqual(r.content.filter((c) => c.type === 'image').map((c) => [c.mimeType, c.data]), [['image/png', png]]);
+});
+await check('resources and prompts', async () => {
+  const run = await call('execute_code', { language: 'bash', code: 'echo kept' });
+  const { resourceTemplates } = await client.listResourceTemplates();
+  assert.ok(resourceTemplates.length >= 2);
+  const template = resourceTemplates.find((t) => t.uriTemplate.includes('run_id'));
+  const uri = template.uriTemplate.replace(/\{run_id\}/, run.structuredContent.run_id).replace(/\{[^}]*\}/g, 'stdout');
+  const { contents } = await client.readResource({ uri });
+  assert.equal(contents[0].text, 'kept\n');
+  const { prompts } = await client.listPrompts();
+  assert.ok(prompts.length >= 1);
+  const { messages } = await client.getPrompt({ name: prompts[0].name });
+  assert.ok(messages[0].content.text.length > 100);
+  await assert.rejects(client.readResource({ uri: uri.replace(run.structuredContent.run_id, '0'.repeat(32)) }));
 });
 await check('a bad argument is a tool error that names it', async () => {
   const r = await call('execute_code', { language: 'cobol', code: '' });

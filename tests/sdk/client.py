@@ -1,6 +1,7 @@
 """tests/sdk/client.py - Bailey driven by the official Python client. Prints TAP.
 
-    python client.py legacy|auto|2026-07-28 COMMAND [ARG…]
+    python client.py legacy|auto|2026-07-28 stdio COMMAND [ARG…]
+    python client.py legacy|auto|2026-07-28 http URL            (BAILEY_TOKEN)
 """
 
 import json
@@ -10,8 +11,14 @@ import traceback
 
 import anyio
 from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 MODE = sys.argv[1]
+WAY = sys.argv[2]
+TOOLS = ["check_sandbox_health", "container_create_sandbox", "container_destroy_sandbox", "container_exec_command",
+         "container_list_files", "container_list_sandboxes", "container_read_file", "container_write_file", "execute_code",
+         "execute_sandboxed_command", "inspect_logs", "sandbox_eval"]
 count = 0
 failed = 0
 
@@ -21,10 +28,10 @@ async def check(name, fn):
     count += 1
     try:
         await fn()
-        print(f"ok {count} - python {MODE}: {name}", flush=True)
+        print(f"ok {count} - python {MODE} {WAY}: {name}", flush=True)
     except Exception:
         failed += 1
-        print(f"not ok {count} - python {MODE}: {name}")
+        print(f"not ok {count} - python {MODE} {WAY}: {name}")
         print("# " + traceback.format_exc().replace("\n", "\n# "), flush=True)
 
 
@@ -33,13 +40,17 @@ def content(result):
 
 
 async def main():
-    server = StdioServerParameters(command=sys.argv[2], args=sys.argv[3:], env=dict(os.environ))
+    if WAY == "stdio":
+        server = StdioServerParameters(command=sys.argv[3], args=sys.argv[4:], env=dict(os.environ))
+    else:
+        headers = {"Authorization": "Bearer " + os.environ["BAILEY_TOKEN"]}
+        server = streamable_http_client(sys.argv[3], http_client=create_mcp_http_client(headers=headers))
     async with Client(server, mode=MODE) as client:
 
         async def listed():
             tools = (await client.list_tools()).tools
             names = sorted(t.name for t in tools)
-            assert names == ["check_sandbox_health", "execute_code", "execute_sandboxed_command"], names
+            assert names == TOOLS, names
             assert all(t.output_schema["type"] == "object" for t in tools)
 
         async def runs():
@@ -61,6 +72,40 @@ async def main():
         async def health():
             r = await client.call_tool("check_sandbox_health", {})
             assert content(r)["status"] == "ok", content(r)
+
+        async def good(name, arguments):
+            r = await client.call_tool(name, arguments)
+            assert not r.is_error, r
+            return content(r)
+
+        async def stays():
+            box = {"sandbox_id": (await good("container_create_sandbox", {}))["sandbox_id"]}
+            await good("container_write_file", {**box, "path": "d/f", "content": "AAEC/w==", "encoding": "base64"})
+            r = await good("container_read_file", {**box, "path": "d/f"})
+            assert (r["content"], r["encoding"]) == ("AAEC/w==", "base64"), r
+            r = await good("container_list_files", {**box, "path": "d"})
+            assert [e["path"] for e in r["entries"]] == ["f"], r
+            r = await good("container_exec_command", {**box, "command": "wc -c <d/f"})
+            assert r["stdout"].strip() == "4", r
+            await good("sandbox_eval", {**box, "language": "node", "code": "let x = 41"})
+            r = await good("sandbox_eval", {**box, "language": "node", "code": "x + 1"})
+            assert r["value"] == "42", r
+            run = await good("container_exec_command", {**box, "argv": ["echo", "behind"], "background": True})
+            log = {"status": "running"}
+            while log["status"] == "running":
+                log = await good("inspect_logs", {"run_id": run["run_id"]})
+            assert log["data"] == "behind\n", log
+            r = await good("container_list_sandboxes", {})
+            assert box["sandbox_id"] in [s["sandbox_id"] for s in r["sandboxes"]], r
+            await good("container_destroy_sandbox", box)
+            r = await client.call_tool("container_exec_command", {**box, "command": "true"})
+            assert r.is_error and content(r)["status"] == "not_found", r
+
+        async def resources_and_prompts():
+            assert len((await client.list_resource_templates()).resource_templates) >= 2
+            prompts = (await client.list_prompts()).prompts
+            r = await client.get_prompt(prompts[0].name)
+            assert len(r.messages[0].content.text) > 100, r
 
         async def bad_argument():
             r = await client.call_tool("execute_code", {"language": "python", "code": "", "timeout_seconds": -1})
@@ -85,10 +130,12 @@ async def main():
             r = await client.call_tool("execute_code", {"language": "bash", "code": "echo next"})
             assert content(r)["stdout"] == "next\n", content(r)
 
-        await check("the three tools are listed with schemas", listed)
+        await check("every tool is listed with schemas", listed)
         await check("execute_code in three languages", runs)
         await check("execute_sandboxed_command", command)
         await check("check_sandbox_health", health)
+        await check("a sandbox that stays: every tool", stays)
+        await check("resources and prompts", resources_and_prompts)
         await check("a bad argument is a tool error that names it", bad_argument)
         await check("progress arrives", progress)
         await check("a cancelled call frees the client and the next works", cancelled)

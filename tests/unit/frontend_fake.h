@@ -95,8 +95,8 @@ fake_open(bool configured)
 	(void)fcntl(out[1], F_SETPIPE_SZ, 1 << 20);
 	client_in = in[1];
 	client_out = out[0];
-	assert_int_equal(
-		transport_new(fe.base, in[0], out[1], &frontend_events, &fe, &fe.transport), 0);
+	assert_int_equal(stdio_new(fe.base, in[0], out[1], &frontend_events, &fe, &fe.transport),
+			 0);
 	assert_int_equal(upcalls_open(&fe, 0), 0);
 	assert_true(fake_row(supervisor_end, IPC_SUPERVISOR, IPC_FRONTEND, &row));
 	assert_int_equal(row.num, IPC_NUM_ready);

@@ -74,13 +74,17 @@ bring_to(enum box_state want, struct client *c)
 		w->b.refill_after_ms = 0;
 		pool_of(&w->b, profile_find("", 0), BOX_PYTHON)->target = 1;
 		probe_need(&w->b);
+	} else if (want == BOX_STAYS) {
+		(void)submit_within(c, stay(c, 0), 0, "code"); /* one run goes on in it */
 	} else {
 		(void)submit(c, BOX_PYTHON);
 	}
 	world_settle();
 	if (want == BOX_SPENT) {
-		box_in(BOX_RUNNING)->run->have_exit = true;
-		run_finish(box_in(BOX_RUNNING)->run, RUN_ok, NULL, 0);
+		struct run *r = TAILQ_FIRST(&box_in(BOX_RUNNING)->runs);
+
+		r->have_exit = true;
+		run_finish(r, RUN_ok, NULL, 0);
 	}
 	if (want == BOX_ENDING || want == BOX_REMOVING) {
 		fake.hold[OP_REMOVE] = true;
@@ -159,14 +163,14 @@ test_the_asker_reads_first(void **state)
 	assert_non_null(first);
 	(void)submit(c, BOX_SHELL);
 	world_settle();
-	first->run->have_exit = true;
-	run_finish(first->run, RUN_ok, NULL, 0);
+	TAILQ_FIRST(&first->runs)->have_exit = true;
+	run_finish(TAILQ_FIRST(&first->runs), RUN_ok, NULL, 0);
 	assert_int_equal(first->state, BOX_ENDING); /* the other call goes on */
 	world_settle();
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
 	second = box_in(BOX_RUNNING);
-	second->run->have_exit = true;
-	run_finish(second->run, RUN_ok, NULL, 0);
+	TAILQ_FIRST(&second->runs)->have_exit = true;
+	run_finish(TAILQ_FIRST(&second->runs), RUN_ok, NULL, 0);
 	assert_int_equal(second->state, BOX_SPENT);
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
 	assert_true(w->b.quiet_until_ms >= clock_now_ms());

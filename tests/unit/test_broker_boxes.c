@@ -10,7 +10,7 @@ make(void)
 	struct limits l;
 
 	policy_defaults(&w->b.settings, p, &l);
-	return box_new(&w->b, p, BOX_PYTHON, true, &l);
+	return box_new(&w->b, p, BOX_PYTHON, true, &l, 60);
 }
 
 static void

@@ -234,12 +234,29 @@ test_done_calls(void **state)
 	wait_done();
 	asked(2, "POST /v1.40/containers/" HEX "/kill?signal=KILL HTTP/1.1\r\n");
 
-	replies(JSON("200 X", "{}"), NULL, NULL);
+	/* An update is believed once it was read back. */
+	replies(JSON("200 X", "{}"),
+		JSON("200 X", "{\"HostConfig\":{\"Memory\":67108864,\"MemorySwap\":67108864,"
+			      "\"NanoCpus\":250000000}}"),
+		NULL);
 	engine_update(t.engine, HEX, 1 << 26, 250, NULL, 7, on_done);
 	wait_done();
 	assert_int_equal(t.err, 0);
 	asked(0, "POST /v1.40/containers/" HEX "/update HTTP/1.1\r\n");
 	assert_non_null(strstr(t.server.request[0], "\"NanoCpus\":250000000"));
+	asked(1, "GET /v1.40/containers/" HEX "/json HTTP/1.1\r\n");
+	replies(JSON("200 X", "{}"),
+		JSON("200 X", "{\"HostConfig\":{\"Memory\":67108864,\"MemorySwap\":-1,"
+			      "\"NanoCpus\":250000000}}"),
+		NULL);
+	engine_update(t.engine, HEX, 1 << 26, 250, NULL, 7, on_done);
+	wait_done();
+	assert_int_equal(t.err, -EPERM);
+	assert_non_null(strstr(t.message, "HostConfig.MemorySwap"));
+	replies(JSON("200 X", "{}"), JSON("404 X", "{\"message\":\"No such container\"}"), NULL);
+	engine_update(t.engine, HEX, 1 << 26, 0, NULL, 7, on_done);
+	wait_done();
+	assert_int_equal(t.err, -ENOENT);
 }
 
 static void

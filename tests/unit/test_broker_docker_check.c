@@ -223,6 +223,65 @@ test_a_later_twin_does_not_hide_a_value(void **state)
 	cJSON_Delete(reply);
 }
 
+/* A host setting of a newer engine: nothing may hide behind it. */
+static void
+test_settings_nobody_knows(void **state)
+{
+	static const char *const harmless[] = {"null", "false", "0", "\"\"", "[]", "{}", "[0,0]"};
+	static const char *const strange[] = {"true",  "1",         "\"x\"",       "[1]",
+					      "[0,1]", "{\"a\":0}", "[\"\",\"x\"]"};
+	const char *field;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(harmless) + ARRAY_LEN(strange); i++) {
+		bool bad = i >= ARRAY_LEN(harmless);
+		cJSON *reply = good_reply(&fake_box_spec, &fake_engine_info);
+		cJSON *host = cJSON_GetObjectItemCaseSensitive(reply, "HostConfig");
+
+		cJSON_AddItemToObject(
+			host, "NewOfTheEngine",
+			cJSON_Parse(bad ? strange[i - ARRAY_LEN(harmless)] : harmless[i]));
+		field = "";
+		assert_int_equal(check(reply, &fake_box_spec, &field), bad ? -EPERM : 0);
+		assert_int_equal(strncmp(field, "HostConfig (", 12) == 0, bad);
+		cJSON_Delete(reply);
+	}
+}
+
+static void
+test_an_update_read_back(void **state)
+{
+	static const struct {
+		const char *host, *field; /* field NULL: as it should be */
+		uint64_t memory;
+		uint32_t cpus;
+	} rows[] = {
+		{"{\"Memory\":64,\"MemorySwap\":64,\"NanoCpus\":500000000}", NULL, 64, 500},
+		{"{\"Memory\":64,\"MemorySwap\":64,\"NanoCpus\":1}", NULL, 64, 0},
+		{"{\"Memory\":1,\"NanoCpus\":500000000}", NULL, 0, 500},
+		{"{\"Memory\":65,\"MemorySwap\":64}", "HostConfig.Memory", 64, 0},
+		{"{\"Memory\":64,\"MemorySwap\":128}", "HostConfig.MemorySwap", 64, 0},
+		{"{\"Memory\":64}", "HostConfig.MemorySwap", 64, 0},
+		{"{\"NanoCpus\":500000001}", "HostConfig.NanoCpus", 0, 500},
+		{"{\"NanoCpus\":\"500000000\"}", "HostConfig.NanoCpus", 0, 500},
+		{"{}", "HostConfig.NanoCpus", 0, 500},
+	};
+	const char *field;
+	char text[200];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int n = snprintf(text, sizeof(text), "{\"HostConfig\":%s}", rows[i].host);
+		int r = docker_check_update((const uint8_t *)text, (size_t)n, rows[i].memory,
+					    rows[i].cpus, &field);
+		assert_int_equal(r, rows[i].field != NULL ? -EPERM : 0);
+		if (rows[i].field != NULL)
+			assert_string_equal(field, rows[i].field);
+	}
+	assert_int_equal(docker_check_update((const uint8_t *)"{}", 2, 64, 0, &field), -EPROTO);
+	assert_int_equal(docker_check_update((const uint8_t *)"x", 1, 64, 0, &field), -EPROTO);
+}
+
 static void
 test_profile_and_image(void **state)
 {
@@ -276,6 +335,8 @@ main(void)
 		cmocka_unit_test(test_every_row_refuses_a_surprise),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_a_later_twin_does_not_hide_a_value),
+		cmocka_unit_test(test_settings_nobody_knows),
+		cmocka_unit_test(test_an_update_read_back),
 		cmocka_unit_test(test_profile_and_image),
 		cmocka_unit_test(test_no_reply_at_all),
 	};

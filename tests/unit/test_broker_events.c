@@ -33,18 +33,18 @@ test_foreign_events_mean_nothing(void **state)
 	keep = f->spec.label.instance[0];
 	f->spec.label.instance[0] = 'z'; /* another tree's */
 	fake_event(box, ENGINE_EV_OOM);
-	assert_false(run_of(c, call)->box->oom);
+	assert_false(run_of(c, call)->oom);
 	f->spec.label.instance[0] = keep;
 	f->id[0] = 'z'; /* another container with our label */
 	fake_event(box, ENGINE_EV_OOM);
-	assert_false(run_of(c, call)->box->oom);
+	assert_false(run_of(c, call)->oom);
 	f->id[0] = '0';
 	fake_event(box, ENGINE_EV_START);
 	fake_event(box, ENGINE_EV_DIE);
 	world_settle();
 	assert_false(seen_of(c, call)->ended);
 	fake_event(box, ENGINE_EV_OOM);
-	assert_true(run_of(c, call)->box->oom);
+	assert_true(run_of(c, call)->oom);
 }
 
 /* The figures of a dead run may still be on their way when the engine has dropped it. */

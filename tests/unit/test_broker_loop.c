@@ -86,6 +86,9 @@ test_stop_ends_calls_and_leaves_with_the_reaper(void **state)
 	assert_true(w->b.stopping);
 	assert_int_equal(w->b.n_fronts, 0);
 	world_settle();
+	assert_int_equal(seen_of(c, call)->end.status,
+			 RUN_cancelled); /* told before the link went */
+	assert_int_equal(seen_of(c, call)->ends, 1);
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 	link_free(TAKE(w->reaper.link));
 	assert_true(world_until(is_stopped, NULL));

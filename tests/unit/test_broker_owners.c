@@ -19,10 +19,10 @@ test_owner_is_shared_and_freed(void **state)
 	struct owner *a, *b;
 
 	(void)state;
-	a = owner_get(&w->b, OWNER_UID, 1000);
-	b = owner_get(&w->b, OWNER_UID, 1000);
+	a = owner_get(&w->b, OWNER_UID, 1000, "");
+	b = owner_get(&w->b, OWNER_UID, 1000, "");
 	assert_ptr_equal(a, b);
-	assert_ptr_not_equal(a, owner_get(&w->b, OWNER_TREE, 1000));
+	assert_ptr_not_equal(a, owner_get(&w->b, OWNER_TREE, 1000, ""));
 	owner_unref(&w->b, TAILQ_LAST(&w->b.owners, owner_list));
 	owner_unref(&w->b, a);
 	owner_unref(&w->b, b);
@@ -58,6 +58,50 @@ test_end_of_a_link_cancels_everything(void **state)
 	world_settle();
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 	assert_true(TAILQ_EMPTY(&w->b.owners));
+}
+
+/* An http front is nobody's until its token came: any other row ends its link. */
+static void
+test_a_front_of_nobody(void **state)
+{
+	struct client *c;
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	for (int i = 0; i < 4; i++) {
+		c = world_client(0, OWNER_TOKEN, 0);
+		assert_false(front_bound(TAILQ_FIRST(&w->b.fronts)));
+		if (i == 0)
+			(void)submit(c, BOX_SHELL);
+		else if (i == 1)
+			(void)link_send(c->link, IPC_ROW(warm_hint, ));
+		else if (i == 2)
+			(void)link_send(c->link, IPC_ROW(sandbox_list, .call = 1));
+		else
+			(void)link_send(c->link, IPC_ROW(health_query, .call = 1));
+		world_settle();
+		assert_true(c->closed);
+		assert_int_equal(w->b.n_fronts, 0);
+		assert_int_equal(c->rows[IPC_NUM_call_ended], 0);
+	}
+	assert_int_equal(fake.calls[OP_PROBE], 0);
+	c = world_client(0, OWNER_TOKEN, 0);
+	assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "alice"), 0);
+	assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "alice"), 0);
+	assert_int_equal(owner_bind(TAILQ_FIRST(&w->b.fronts), "bob"), -EPERM);
+	assert_true(front_bound(TAILQ_FIRST(&w->b.fronts)));
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	(void)world_client(1, OWNER_TOKEN, 0);
+	assert_int_equal(owner_bind(TAILQ_NEXT(TAILQ_FIRST(&w->b.fronts), entry), "alice"), 0);
+	world_settle();
+	assert_int_equal(TAILQ_FIRST(&w->b.owners)->refs, 2); /* one owner for both */
+	(void)world_client(2, OWNER_UID, 0);
+	assert_int_equal(owner_bind(TAILQ_NEXT(TAILQ_NEXT(TAILQ_FIRST(&w->b.fronts), entry), entry),
+				    "alice"),
+			 -EPERM); /* it is somebody already */
 }
 
 static void
@@ -132,6 +176,55 @@ test_no_run_before_the_word_has_left(void **state)
 	backlog = 0;
 }
 
+/* Two words wait for one front, and the first specification finds that the engine reads no more:
+ * the box ends, and the other run with it. */
+static void
+test_words_of_runs_that_end_together(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t calls[2];
+	const char *id;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	c->auto_run = false;
+	id = stay(c, 0);
+	backlog = 1;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		calls[i] = submit_within(c, id, 0, "code");
+		assert_true(granted(c, calls[i]));
+	}
+	backlog = 0;
+	fake.send_err = -ENOBUFS;
+	run_words_out(TAILQ_FIRST(&w->b.fronts));
+	fake.send_err = 0;
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		assert_true(ended(c, calls[i]));
+		assert_int_equal(seen_of(c, calls[i])->end.status, RUN_lost);
+	}
+	assert_int_equal(idmap_count(w->b.runs), 0);
+}
+
+/* Many that do not read would use up the memory of all: those with the most go, until it is enough.
+ */
+static void
+test_frontends_that_do_not_read(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+
+	(void)state;
+	backlog = FRONTS_UNREAD_MAX / 2;
+	assert_int_equal(fronts_unread(&w->b), FRONTS_UNREAD_MAX);
+	fronts_tick(&w->b);
+	assert_int_equal(w->b.n_fronts, 2);
+	backlog++;
+	fronts_tick(&w->b);
+	backlog = 0;
+	world_settle();
+	assert_int_equal(w->b.n_fronts, 1);
+	assert_true(a->closed != b->closed);
+}
+
 int
 main(void)
 {
@@ -139,9 +232,12 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_owner_is_shared_and_freed),
 		T(test_end_of_a_link_cancels_everything),
+		T(test_a_front_of_nobody),
 		T(test_refusals),
 		T(test_a_frontend_names_only_its_own_calls),
 		T(test_no_run_before_the_word_has_left),
+		T(test_words_of_runs_that_end_together),
+		T(test_frontends_that_do_not_read),
 #undef T
 	};
 

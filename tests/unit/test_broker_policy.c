@@ -184,6 +184,46 @@ test_fit(void **state)
 	assert_int_equal(policy_whole_cpus(1001), 2);
 }
 
+static void
+test_sandboxes_that_stay(void **state)
+{
+	struct settings s = settings();
+	struct ipc_call_submit m = {.flags = CALL_STAYS};
+	const struct limits have = {.memory_bytes = 99 * MB, .cpus_milli = 77, .timeout_ms = 1};
+	struct decision d;
+
+	(void)state;
+	assert_int_equal(policy_decide(&s, &m, &d), 0);
+	assert_int_equal(d.ttl_s, 3600);
+	assert_int_equal(d.idle_s, 600);
+	m.ttl_s = 28800;
+	m.idle_s = 28800;
+	assert_int_equal(policy_decide(&s, &m, &d), 0);
+	assert_int_equal(d.ttl_s, 28800);
+	m.ttl_s++;
+	assert_int_equal(policy_decide(&s, &m, &d), -EPERM);
+	assert_non_null(strstr(d.message, "ttl_seconds 28801"));
+	m.ttl_s--;
+	m.idle_s++;
+	assert_int_equal(policy_decide(&s, &m, &d), -EPERM);
+	assert_non_null(strstr(d.message, "idle_timeout_seconds"));
+	/* A run in one: its limits are there already, its timeout is its own. */
+	m = (struct ipc_call_submit){.memory_bytes = 1, .cpus_milli = UINT32_MAX};
+	assert_int_equal(policy_decide_within(&s, profile_find("", 0), &have, &m, &d), 0);
+	assert_int_equal(d.limits.memory_bytes, 99 * MB);
+	assert_int_equal(d.limits.cpus_milli, 77);
+	assert_int_equal(d.limits.timeout_ms, 10000);
+	m.flags = CALL_BACKGROUND;
+	assert_int_equal(policy_decide_within(&s, profile_find("", 0), &have, &m, &d), 0);
+	assert_int_equal(d.limits.timeout_ms, 0); /* none unless it was asked for */
+	m.timeout_ms = 300000;
+	assert_int_equal(policy_decide_within(&s, profile_find("", 0), &have, &m, &d), 0);
+	assert_int_equal(d.limits.timeout_ms, 300000);
+	m.timeout_ms++;
+	assert_int_equal(policy_decide_within(&s, profile_find("", 0), &have, &m, &d), -EPERM);
+	assert_non_null(strstr(d.message, "timeout_seconds"));
+}
+
 int
 main(void)
 {
@@ -194,6 +234,7 @@ main(void)
 		cmocka_unit_test(test_tmpfs_is_at_most_half_of_memory),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_fit),
+		cmocka_unit_test(test_sandboxes_that_stay),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

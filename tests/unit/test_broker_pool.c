@@ -338,7 +338,7 @@ random_act(struct client *c, uint32_t *seed)
 
 			if (skip-- || !x->attach)
 				continue;
-			if (dice < 60 && x->state == BOX_RUNNING && !x->session.exited)
+			if (dice < 60 && x->state == BOX_RUNNING && session_run(&x->session, 1))
 				fake_guest_exit(id, &fake.guest.result);
 			else if (dice >= 67 && x->state >= BOX_READY && x->state < BOX_ENDING)
 				fake_die(id);
@@ -358,16 +358,18 @@ check_boxes(void)
 	while (idmap_next(w->b.boxes, &cursor, &id, &obj)) {
 		struct box *x = obj;
 
-		if (x->run) {
-			assert_ptr_equal(x->run->box, x);
+		if (!TAILQ_EMPTY(&x->runs)) {
+			assert_ptr_equal(TAILQ_FIRST(&x->runs)->box, x);
+			assert_null(TAILQ_NEXT(TAILQ_FIRST(&x->runs), box_entry));
 			assert_int_equal(x->pooled, POOL_NOT);
 			serving++;
 		}
 		if (x->pooled == POOL_READY)
 			assert_int_equal(x->state, BOX_WARM);
-		if (x->session.running) { /* single use: its stream never saw a second run */
+		if (x->session.last_run) { /* single use: its stream never saw a second run */
 			assert_true(x->state >= BOX_GRANTED);
 			assert_true(x->session.host_seq <= 2);
+			assert_int_equal(x->session.last_run, 1);
 		}
 	}
 	assert_true(w->b.memory_bytes <= w->b.memory_max_bytes);

@@ -10,8 +10,16 @@ test_out_of_range_costs_the_link(void **state)
 		{.call = 0, .box_class = BOX_SHELL},
 		{.call = 1, .box_class = BOX_CLASSES},
 		{.call = 1, .box_class = UINT32_MAX},
-		{.call = 1, .box_class = BOX_SHELL, .flags = 2},
 		{.call = 1, .box_class = BOX_SHELL, .flags = UINT32_MAX},
+		{.call = 1, .flags = CALL_KEEP},
+		{.call = 1, .flags = CALL_HOLD},
+		{.call = 1, .flags = CALL_BACKGROUND},
+		{.call = 1, .flags = CALL_STEP},
+		{.call = 1, .flags = CALL_STAYS | CALL_BACKGROUND},
+		{.call = 1, .flags = CALL_STAYS | CALL_KEEP | CALL_HOLD},
+		{.call = 1, .flags = CALL_STAYS, .spec = {(const uint8_t *)"x", 1}},
+		{.call = 1, .flags = CALL_STAYS, .sandbox = {"x", 1}},
+		{.call = 1, .flags = CALL_HOLD, .sandbox = {"x", 1}},
 	};
 
 	(void)state;
@@ -98,6 +106,22 @@ test_while_stopping(void **state)
 	assert_int_equal(fake.calls[OP_PROBE], 0);
 }
 
+static bool
+no_box(void *arg)
+{
+	(void)arg;
+	return idmap_count(w->b.boxes) == 0;
+}
+
+/* One that lives, or none at all. */
+static const char *
+any_sandbox(void)
+{
+	const struct sandbox *s = TAILQ_FIRST(&w->b.sandboxes.live);
+
+	return s ? s->id : "00112233445566778899aabbccddeeff";
+}
+
 /* An owned frontend floods: rows of every kind in any order. The broker lives, the
  * link goes, nothing stays behind. */
 static void
@@ -116,14 +140,25 @@ test_random_rows(void **state)
 			uint32_t dice = test_random(&seed);
 			uint64_t call = dice >> 8 & 7;
 
-			if (dice % 5 == 0)
+			if (dice % 8 == 0)
 				(void)submit(c, (enum box_class)(dice >> 16 & 3));
-			else if (dice % 5 == 1)
+			else if (dice % 8 == 5)
+				(void)submit_with(
+					c, (struct ipc_call_submit){
+						   .flags = CALL_STAYS | (dice >> 16 & CALL_HOLD)});
+			else if (dice % 8 == 6)
+				(void)submit_within(c, any_sandbox(), dice >> 16 & CALL_BACKGROUND,
+						    dice >> 20 & 1 ? "code" : "");
+			else if (dice % 8 == 7)
+				(void)link_send(c->link,
+						IPC_ROW(sandbox_destroy, .call = ++c->next_call,
+							.sandbox = IPC_STR(any_sandbox())));
+			else if (dice % 8 == 1)
 				(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
-			else if (dice % 5 == 2)
+			else if (dice % 8 == 2)
 				send_frame(c, call, (enum guest_type)(dice >> 16 & 0x1f),
 					   dice >> 24 & 3, data, dice >> 26 & 63);
-			else if (dice % 5 == 3)
+			else if (dice % 8 == 3)
 				(void)link_send(c->link, IPC_ROW(warm_hint, ));
 			else
 				(void)link_send(c->link, IPC_ROW(health_query, .call = call));
@@ -134,10 +169,11 @@ test_random_rows(void **state)
 		world_settle();
 		assert_int_equal(w->b.n_fronts, 0);
 		assert_int_equal(w->b.in_flight + w->b.queued, 0);
+		assert_true(TAILQ_EMPTY(&w->b.sandboxes.live));
 	}
-	world_settle();
-	assert_int_equal(idmap_count(w->b.boxes), 0);
+	assert_true(world_until(no_box, NULL));
 	assert_int_equal(w->b.memory_bytes, 0);
+	assert_int_equal(idmap_count(w->b.runs), 0);
 }
 
 int

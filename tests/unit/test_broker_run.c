@@ -514,6 +514,32 @@ test_processor_narrowed_beside_the_grant(void **state)
 }
 
 static void
+test_processor_narrowed_before_it_stays(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	struct ipc_call_submit m = {.cpus_milli = 500, .flags = CALL_STAYS};
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_SHELL, 1);
+	fake.hold[OP_UPDATE] = true;
+	call = submit_with(c, m);
+	world_settle();
+	assert_false(seen_of(c, call)->granted);
+	fake_release(OP_UPDATE);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_int_equal(boxes_in(BOX_STAYS), 1);
+	wait_warm(BOX_SHELL, 1);
+	fake_fail(OP_UPDATE, -EINVAL, 400, "no", 1);
+	call = submit_with(c, m);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
+	assert_int_equal(boxes_in(BOX_STAYS), 1);
+}
+
+static void
 test_start_timeout_and_grant_never_used(void **state)
 {
 	struct client *c = world_client(0, OWNER_TREE, 1);
@@ -536,27 +562,6 @@ test_start_timeout_and_grant_never_used(void **state)
 	world_later(START_WAIT_MS + 100);
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_start_timeout);
-}
-
-static void
-test_frames_against_the_rules_cost_the_link(void **state)
-{
-	struct client *c = world_client(0, OWNER_TREE, 1);
-	uint64_t call;
-
-	(void)state;
-	c->auto_run = false;
-	call = submit(c, BOX_SHELL);
-	assert_true(granted(c, call));
-	send_frame(c, call, GUEST_h_stdin, 0, "x", 1); /* before h_run */
-	world_settle();
-	assert_true(c->closed);
-	assert_int_equal(w->b.n_fronts, 0);
-	assert_int_equal(w->reaper.last_cause, CAUSE_OWNER_GONE);
-	c = world_client(1, OWNER_TREE, 1);
-	send_frame(c, 77, GUEST_h_run, 0, "x", 1); /* never submitted */
-	world_settle();
-	assert_true(c->closed);
 }
 
 int
@@ -583,8 +588,8 @@ main(void)
 		T(test_memory_widened_before_the_grant),
 		T(test_an_engine_without_update),
 		T(test_processor_narrowed_beside_the_grant),
+		T(test_processor_narrowed_before_it_stays),
 		T(test_start_timeout_and_grant_never_used),
-		T(test_frames_against_the_rules_cost_the_link),
 #undef T
 	};
 

@@ -41,6 +41,7 @@ greet(struct session *s, struct got *g)
 	session_init(s);
 	guest_put_g_hello(&h, p);
 	assert_int_equal(feed(s, g, GUEST_g_hello, 0, 0, 0, p, sizeof(p)), 0);
+	assert_int_equal(session_run_open(s), 1);
 }
 
 static int
@@ -48,7 +49,16 @@ host(struct session *s, enum guest_type t, uint32_t stream, const void *p, size_
 {
 	struct ipc_bin data = {p, n};
 
-	return session_host_frame(s, t, stream, &data, frame);
+	return session_host_frame(s, 1, t, stream, &data, frame);
+}
+
+static int
+host_of(struct session *s, uint32_t run, enum guest_type t, uint32_t stream, const void *p,
+	size_t n)
+{
+	struct ipc_bin data = {p, n};
+
+	return session_host_frame(s, run, t, stream, &data, frame);
 }
 
 static void
@@ -108,7 +118,7 @@ test_sequence_run_and_stream_must_match(void **state)
 		uint8_t stream;
 		uint32_t run;
 		uint64_t seq;
-	} bad[] = {{1, 1, 2}, {1, 1, 0}, {1, 2, 1}, {1, 0, 1}, {0, 1, 1}, {3, 1, 1}};
+	} bad[] = {{1, 1, 2}, {1, 1, 0}, {1, 2, 1}, {1, 0, 1}, {0, 1, 1}, {4, 1, 1}};
 	struct got g = {0};
 	struct session s;
 
@@ -330,10 +340,145 @@ test_end_frame(void **state)
 
 	(void)state;
 	greet(&s, &g);
-	assert_int_equal(session_end_frame(&s, CAUSE_CANCEL, frame), 0);
+	assert_int_equal(session_end_frame(&s, 1, CAUSE_CANCEL, frame), 0); /* nothing to end */
+	assert_int_equal(session_end_frame(&s, 2, CAUSE_CANCEL, frame), 0); /* no such run */
 	assert_true(host(&s, GUEST_h_run, 0, "x", 1) > 0);
-	assert_true(session_end_frame(&s, CAUSE_CANCEL, frame) > 0);
+	assert_true(session_end_frame(&s, 1, CAUSE_CANCEL, frame) > 0);
+	assert_int_equal(session_end_frame(&s, 1, CAUSE_CANCEL, frame), 0); /* once */
 	assert_int_equal(s.host_seq, 2);
+	assert_int_equal(host(&s, GUEST_h_stdin, 0, "x", 1), -EPROTO);
+	session_done(&s);
+}
+
+/* A specification that was broken off: EXIT may come, output may not. */
+static void
+test_end_of_a_part(void **state)
+{
+	uint8_t exit_payload[104] = {1};
+	struct got g = {0};
+	struct session s;
+
+	(void)state;
+	for (int wrong = 0; wrong < 3; wrong++) {
+		greet(&s, &g);
+		assert_true(host(&s, GUEST_h_spec, 0, "x", 1) > 0);
+		if (wrong != 2)
+			assert_true(session_end_frame(&s, 1, CAUSE_CANCEL, frame) > 0);
+		if (wrong == 1)
+			assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, "x", 1), -EBADMSG);
+		else
+			assert_int_equal(feed(&s, &g, GUEST_g_exit, 0, 1, 1, exit_payload, 104),
+					 wrong ? -EBADMSG : 0);
+		session_done(&s);
+	}
+}
+
+/* Each run has its own windows, the sequence is everybody's, numbers never come again. */
+static void
+test_many_runs(void **state)
+{
+	static uint8_t chunk[GUEST_PAYLOAD_MAX];
+	uint8_t exit_payload[104] = {1};
+	struct got g = {0};
+	struct session s;
+	uint64_t seq = 0;
+
+	(void)state;
+	greet(&s, &g);
+	for (uint32_t run = 2; run <= GUEST_RUNS_MAX; run++)
+		assert_int_equal(session_run_open(&s), run);
+	assert_int_equal(session_run_open(&s), 0);
+	for (uint32_t run = 1; run <= GUEST_RUNS_MAX; run++)
+		assert_true(host_of(&s, run, GUEST_h_run, 0, "x", 1) > 0);
+	assert_int_equal(s.host_seq, GUEST_RUNS_MAX);
+	for (unsigned int i = 0; i < GUEST_WINDOW / GUEST_PAYLOAD_MAX; i++)
+		for (uint32_t run = 3; run <= 4; run++)
+			assert_int_equal(
+				feed(&s, &g, GUEST_g_out, 3, run, ++seq, chunk, sizeof(chunk)), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_exit, 0, 3, ++seq, exit_payload, 104), 0);
+	assert_null(session_run(&s, 3));
+	assert_null(session_run(&s, 0));
+	assert_non_null(session_run(&s, 4));
+	assert_int_equal(session_run_open(&s), GUEST_RUNS_MAX + 1);
+	assert_int_equal(host_of(&s, 3, GUEST_h_stdin, 0, "x", 1), -EPROTO);
+	session_run_close(&s, GUEST_RUNS_MAX + 1);
+	session_run_close(&s, 3);
+	assert_int_equal(session_run_open(&s), GUEST_RUNS_MAX + 2);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 3, seq + 1, "x", 1),
+			 -EBADMSG); /* it is over */
+	session_done(&s);
+}
+
+/* Runs as short as file transfers may come by thousands between two pings. */
+static void
+test_short_runs_are_no_chatter(void **state)
+{
+	uint8_t exit_payload[104] = {1}, p[8];
+	struct got g = {0};
+	struct session s;
+
+	(void)state;
+	greet(&s, &g);
+	for (uint32_t run = 1; run <= 5000; run++) {
+		struct guest_g_ack ack = {.seq = run};
+		struct guest_g_credit credit = {.limit = GUEST_WINDOW + 1};
+
+		assert_true(host_of(&s, run, GUEST_h_run, 0, "x", 1) > 0);
+		guest_put_g_ack(&ack, p);
+		assert_int_equal(feed(&s, &g, GUEST_g_ack, 0, 0, 0, p, 8), 0);
+		guest_put_g_credit(&credit, p);
+		assert_int_equal(feed(&s, &g, GUEST_g_credit, 0, run, 0, p, 8), 0);
+		assert_int_equal(feed(&s, &g, GUEST_g_exit, 0, run, run, exit_payload, 104), 0);
+		assert_int_equal(session_run_open(&s), run + 1);
+	}
+	session_done(&s);
+}
+
+static void
+test_own_credit(void **state)
+{
+	static uint8_t chunk[GUEST_PAYLOAD_MAX];
+	struct got g = {0};
+	struct session s;
+	uint64_t seq = 0;
+
+	(void)state;
+	greet(&s, &g);
+	assert_int_equal(session_own_credit(&s, 1, 1, frame), 0); /* not running */
+	assert_true(host(&s, GUEST_h_run, 0, "x", 1) > 0);
+	assert_int_equal(session_own_credit(&s, 1, 1, frame), 0); /* wide open */
+	for (int i = 0; i < 100; i++) { /* without end, as long as it is granted */
+		size_t n;
+
+		assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, ++seq, chunk, sizeof(chunk)), 0);
+		n = session_own_credit(&s, 1, 1, frame);
+		if (i == 2)
+			assert_int_equal(n, 0);
+		if (i == 3)
+			assert_int_equal(n, GUEST_HEADER_LEN + 8 + GUEST_CRC_LEN);
+	}
+	session_done(&s);
+}
+
+/* The hint names the run, and is silent where a frame is unfinished. */
+static void
+test_hint_of_an_exit(void **state)
+{
+	uint8_t exit_payload[104] = {1};
+	struct got g = {0};
+	struct session s;
+	size_t n;
+
+	(void)state;
+	start(&s, &g);
+	n = make(GUEST_g_exit, 0, 77, 1, exit_payload, sizeof(exit_payload));
+	assert_int_equal(session_hints_exit(&s, frame, n), 77);
+	assert_int_equal(session_hints_exit(&s, frame, n - 1), 0);
+	n = make(GUEST_g_out, 1, 77, 1, exit_payload, sizeof(exit_payload));
+	assert_int_equal(session_hints_exit(&s, frame, n), 0);
+	assert_int_equal(session_feed(&s, frame, 5, &g, sink), 0);
+	n = make(GUEST_g_exit, 0, 77, 1, exit_payload, sizeof(exit_payload));
+	assert_int_equal(session_hints_exit(&s, frame, n), 0);
 	session_done(&s);
 }
 
@@ -351,6 +496,11 @@ main(void)
 		cmocka_unit_test(test_acknowledgements),
 		cmocka_unit_test(test_frontend_frames),
 		cmocka_unit_test(test_end_frame),
+		cmocka_unit_test(test_end_of_a_part),
+		cmocka_unit_test(test_many_runs),
+		cmocka_unit_test(test_short_runs_are_no_chatter),
+		cmocka_unit_test(test_own_credit),
+		cmocka_unit_test(test_hint_of_an_exit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

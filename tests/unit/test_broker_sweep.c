@@ -38,6 +38,35 @@ test_first_use_sweeps_once(void **state)
 	assert_int_equal(fake.calls[OP_LIST], 1);
 }
 
+/* What was still being made for a tree just killed is not in the first list. */
+static void
+test_a_second_list_after_some_seconds(void **state)
+{
+	static struct engine_container late[] = {
+		{.id = "aaaa", .instance = "ffffffffffffffffffffffffffffffff", .box = 5},
+	};
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	world_later(60000); /* not before the first use */
+	assert_int_equal(fake.calls[OP_LIST], 0);
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_int_equal(fake.calls[OP_LIST], 1);
+	assert_int_equal(w->reaper.candidates, 0);
+	fake.strangers = late;
+	fake.n_strangers = 1;
+	world_later(4000);
+	assert_int_equal(fake.calls[OP_LIST], 1);
+	world_later(2000);
+	assert_int_equal(fake.calls[OP_LIST], 2);
+	assert_int_equal(w->reaper.candidates, 1);
+	world_later(60000);
+	world_later(60000);
+	assert_int_equal(fake.calls[OP_LIST], 2);
+}
+
 static void
 test_removals_are_one_at_a_time_and_survive_failure(void **state)
 {
@@ -110,6 +139,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_first_use_sweeps_once),
+		T(test_a_second_list_after_some_seconds),
 		T(test_removals_are_one_at_a_time_and_survive_failure),
 		T(test_a_gap_in_the_events_shows_who_vanished),
 		T(test_a_box_younger_than_the_list),

@@ -141,6 +141,52 @@ test_a_command_that_cannot_start_is_told_why(void **state)
 	assert_non_null(strstr(verdict_message(&f, RUN_denied, text, sizeof(text)), "unknown"));
 }
 
+/* In a sandbox: counters count from the run's own start, figures are its own or none. */
+static void
+test_within_a_sandbox(void **state)
+{
+	struct guest_g_exit e = {.how = EXIT_SIGNALED, .signal = 9};
+	struct run_facts f = {.exit = &e, .final = &oom, .within = true};
+	struct ipc_call_ended out = {0};
+	char text[400];
+
+	(void)state;
+	assert_int_equal(verdict_status(&f), RUN_signaled); /* it may have been a former run's */
+	f.baseline = &base;
+	assert_int_equal(verdict_status(&f), RUN_oom_killed);
+	f.final = &calm;
+	verdict_figures(&f, &out);
+	assert_int_equal(out.have, 0); /* of several at once */
+	f.alone = true;
+	verdict_figures(&f, &out);
+	assert_int_equal(out.have, FIG_CPU); /* the peak may be a former run's */
+	assert_int_equal(out.cpu_us, 50);
+	e = (struct guest_g_exit){.how = EXIT_NOT_STARTED, .exit_code = EBUSY};
+	assert_int_equal(verdict_status(&f), RUN_busy);
+	assert_non_null(strstr(verdict_message(&f, RUN_busy, text, sizeof(text)), "evaluations"));
+	f.exit = NULL;
+	f.cause = CAUSE_DESTROYED;
+	assert_int_equal(verdict_status(&f), RUN_cancelled);
+	assert_non_null(
+		strstr(verdict_message(&f, RUN_cancelled, text, sizeof(text)), "destroyed"));
+	f.cause = CAUSE_LIFETIME;
+	assert_int_equal(verdict_status(&f), RUN_lost);
+	assert_non_null(strstr(verdict_message(&f, RUN_lost, text, sizeof(text)), "lifetime"));
+	f.cause = CAUSE_DEADLINE;
+	assert_int_equal(verdict_status(&f), RUN_timed_out);
+	assert_non_null(strstr(verdict_message(&f, RUN_timed_out, text, sizeof(text)),
+			       "sandbox ended with it"));
+}
+
+static void
+test_every_cause_has_words(void **state)
+{
+	(void)state;
+	for (int cause = CAUSE_NONE; cause <= CAUSE_DESTROYED; cause++)
+		assert_true(strlen(verdict_cause((enum end_cause)cause)) > 10);
+	assert_string_not_equal(verdict_cause(CAUSE_IDLE), verdict_cause(CAUSE_LIFETIME));
+}
+
 int
 main(void)
 {
@@ -149,6 +195,8 @@ main(void)
 		cmocka_unit_test(test_without_exit),
 		cmocka_unit_test(test_no_baseline_counts_from_zero),
 		cmocka_unit_test(test_a_command_that_cannot_start_is_told_why),
+		cmocka_unit_test(test_within_a_sandbox),
+		cmocka_unit_test(test_every_cause_has_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,22 +8,45 @@
 
 #include "cli.h"
 
+static int
+mcp(const char *const *words, int n)
+{
+	return cmd_mcp(n, (char **)(uintptr_t)words);
+}
+
 static void
 test_no_supervisor_beside_this_program(void **state)
 {
+	const char *const argv[] = {"mcp", "--private", NULL};
+
 	(void)state;
 	assert_null(mcp_server_argv());
-	const char *const argv[] = {"mcp", NULL};
-	assert_int_equal(cmd_mcp(1, (char **)(uintptr_t)argv), CLI_FAILED);
+	assert_int_equal(mcp(argv, 2), CLI_FAILED);
+}
+
+/* Named, a daemon is used or missed; a private tree never takes its place. */
+static void
+test_daemon_that_is_not_there(void **state)
+{
+	const char *const argv[] = {"mcp", "--socket", "/bailey-none/mcp.sock", NULL};
+	const char *const file[] = {"mcp", "--socket", "/proc/self/status", NULL};
+
+	(void)state;
+	assert_int_equal(mcp(argv, 3), CLI_FAILED);
+	assert_int_equal(mcp(file, 3), CLI_FAILED);
 }
 
 static void
 test_arguments_are_refused(void **state)
 {
-	const char *const argv[] = {"mcp", "--stdio", NULL};
+	const char *const word[] = {"mcp", "--stdio", NULL};
+	const char *const alone[] = {"mcp", "--socket", NULL};
+	const char *const many[] = {"mcp", "--socket", "/x", "/y", NULL};
 
 	(void)state;
-	assert_int_equal(cmd_mcp(2, (char **)(uintptr_t)argv), CLI_USAGE);
+	assert_int_equal(mcp(word, 2), CLI_USAGE);
+	assert_int_equal(mcp(alone, 2), CLI_USAGE);
+	assert_int_equal(mcp(many, 4), CLI_USAGE);
 }
 
 int
@@ -31,6 +54,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_no_supervisor_beside_this_program),
+		cmocka_unit_test(test_daemon_that_is_not_there),
 		cmocka_unit_test(test_arguments_are_refused),
 	};
 

@@ -59,7 +59,7 @@ test_rows_are_unambiguous(void **state)
 /* clang-format off */
 /* Past any need of ours, root or not. */
 static const long never[] = {
-	SYS_execve, SYS_bind, SYS_listen, SYS_accept4, SYS_ptrace, SYS_process_vm_readv,
+	SYS_execve, SYS_bind, SYS_listen, SYS_accept, SYS_ptrace, SYS_process_vm_readv,
 	SYS_process_vm_writev, SYS_bpf, SYS_kexec_load, SYS_init_module, SYS_finit_module,
 	SYS_delete_module, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_userfaultfd,
 	SYS_perf_event_open, SYS_io_uring_setup, SYS_io_uring_enter, SYS_reboot, SYS_swapon,
@@ -71,7 +71,7 @@ static const long never[] = {
 /* Of children, these too. */
 static const long never_children[] = {
 	SYS_execveat, SYS_clone, SYS_kill, SYS_unshare, SYS_mount, SYS_fchmod, SYS_capset,
-	SYS_setresuid, SYS_seccomp,
+	SYS_setresuid, SYS_seccomp, SYS_accept4,
 };
 /* clang-format on */
 

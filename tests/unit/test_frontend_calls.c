@@ -23,19 +23,19 @@ close_fake(void **state)
 }
 
 static struct call *
-new_call(enum call_kind kind, int64_t id)
+new_call(const struct plan *plan, int64_t id)
 {
 	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER, .number = id}, .rev = REV_2025_11_25};
 	struct guest_spec spec = {.kind = RUN_BASH, .timeout_ms = UINT32_MAX};
 	struct rpc_id none = {.kind = RPC_ID_NONE};
-	struct call *c = call_new(&fe, &to, kind);
+	struct call *c = call_new(&fe, &to, plan);
 
 	if (c == NULL)
 		return NULL;
 	assert_int_equal(spec_encode(&spec, &c->spec), 0);
 	assert_int_equal(progress_init(c, &none), 0);
-	if (kind == CALL_HEALTH)
-		c->health = health_new();
+	if (plan == &health_plan)
+		c->job = health_new();
 	return c;
 }
 
@@ -58,7 +58,7 @@ event_arg(enum call_event ev)
 static struct call *
 call_in(enum call_state wanted)
 {
-	struct call *c = new_call(CALL_RUN, 1);
+	struct call *c = new_call(&run_plan, 1);
 
 	if (wanted >= CALL_SUBMITTED)
 		call_start(c);
@@ -152,7 +152,7 @@ test_calls_submitted_again_only_once(void **state)
 static void
 test_calls_health_is_just_dropped(void **state)
 {
-	struct call *c = new_call(CALL_HEALTH, 1);
+	struct call *c = new_call(&health_plan, 1);
 
 	(void)state;
 	call_start(c);
@@ -166,16 +166,16 @@ test_calls_cap(void **state)
 {
 	(void)state;
 	for (unsigned i = 0; i < CALLS_MAX; i++)
-		assert_non_null(new_call(CALL_RUN, i));
-	assert_null(new_call(CALL_RUN, 999));
+		assert_non_null(new_call(&run_plan, i));
+	assert_null(new_call(&run_plan, 999));
 	call_free(fe.call_list);
-	assert_non_null(new_call(CALL_RUN, 999));
+	assert_non_null(new_call(&run_plan, 999));
 }
 
 static void
 test_calls_held_bytes(void **state)
 {
-	struct call *a = new_call(CALL_RUN, 1), *b = new_call(CALL_RUN, 2);
+	struct call *a = new_call(&run_plan, 1), *b = new_call(&run_plan, 2);
 
 	(void)state;
 	assert_int_equal(call_hold(a, CALLS_BYTES_MAX), 0);

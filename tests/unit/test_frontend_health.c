@@ -13,8 +13,8 @@ open_report(void)
 	struct call *c;
 
 	fake_open(true);
-	c = call_new(&fe, &to, CALL_HEALTH);
-	c->health = health_new();
+	c = call_new(&fe, &to, &health_plan);
+	c->job = health_new();
 	return c;
 }
 
@@ -35,17 +35,17 @@ test_health_full_report_matches_its_table(void **state)
 	static const char *const lists[] = {"pool", "processes"};
 
 	(void)state;
-	health_row(c->health, IPC_ROW(health_engine, .status = RUN_ok, .engine = IPC_STR("e"),
-				      .version = IPC_STR(""), .api = IPC_STR(""),
-				      .image = IPC_STR(""), .image_id = IPC_STR(""),
-				      .runtimes = IPC_STR(""), .message = IPC_STR("")));
-	health_row(c->health, IPC_ROW(health_pool, .box_class = BOX_NODE));
-	health_row(c->health, IPC_ROW(health_usage, .boxes = 1));
-	health_row(c->health, IPC_ROW(health_layers, .role = IPC_REAPER, .layers = ~0u));
-	health_row(c->health, IPC_ROW(health_note, .text = IPC_STR("careful")));
-	health_row(c->health, IPC_ROW(health_end));
-	health_row(c->health, IPC_ROW(call_ended)); /* not a health row: nothing happens */
-	health_send(c, RUN_ok);
+	health_row(c->job, IPC_ROW(health_engine, .status = RUN_ok, .engine = IPC_STR("e"),
+				   .version = IPC_STR(""), .api = IPC_STR(""), .image = IPC_STR(""),
+				   .image_id = IPC_STR(""), .runtimes = IPC_STR(""),
+				   .message = IPC_STR("")));
+	health_row(c->job, IPC_ROW(health_pool, .box_class = BOX_NODE));
+	health_row(c->job, IPC_ROW(health_usage, .boxes = 1));
+	health_row(c->job, IPC_ROW(health_layers, .role = IPC_REAPER, .layers = ~0u));
+	health_row(c->job, IPC_ROW(health_note, .text = IPC_STR("careful")));
+	health_row(c->job, IPC_ROW(health_end));
+	health_row(c->job, IPC_ROW(call_ended)); /* not a health row: nothing happens */
+	call_answer(c, RUN_ok);
 	answer = fake_answer();
 	fake_matches(report_of(answer), schema);
 	for (size_t i = 0; i < ARRAY_LEN(nested); i++)
@@ -75,7 +75,7 @@ test_health_empty_report(void **state)
 		struct call *c = open_report();
 		cJSON *schema = schema_shape(SHAPE_HEALTH), *answer;
 
-		health_send(c, rows[i].given);
+		call_answer(c, rows[i].given);
 		answer = fake_answer();
 		fake_matches(report_of(answer), schema);
 		assert_string_equal(
@@ -94,15 +94,15 @@ test_health_lists_are_bounded(void **state)
 
 	(void)state;
 	for (int i = 0; i < 500; i++) {
-		health_row(c->health, IPC_ROW(health_note, .text = IPC_STR("x")));
-		health_row(c->health, IPC_ROW(health_pool, .box_class = BOX_SHELL));
-		health_row(c->health, IPC_ROW(health_pool, .box_class = 77));
-		health_row(c->health, IPC_ROW(health_layers, .role = IPC_BROKER));
-		health_row(c->health, IPC_ROW(health_layers, .role = 77));
+		health_row(c->job, IPC_ROW(health_note, .text = IPC_STR("x")));
+		health_row(c->job, IPC_ROW(health_pool, .box_class = BOX_SHELL));
+		health_row(c->job, IPC_ROW(health_pool, .box_class = 77));
+		health_row(c->job, IPC_ROW(health_layers, .role = IPC_BROKER));
+		health_row(c->job, IPC_ROW(health_layers, .role = 77));
 	}
-	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(c->health, "warnings")), 64);
-	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(c->health, "pool")), 64);
-	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(c->health, "processes")), 64);
+	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(c->job, "warnings")), 64);
+	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(c->job, "pool")), 64);
+	assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(c->job, "processes")), 64);
 	fake_close();
 }
 

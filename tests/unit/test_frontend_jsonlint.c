@@ -301,6 +301,29 @@ test_jsonlint_every_prefix(void **state)
 	assert_int_equal(lint(text, sizeof(text) - 1), PASS);
 }
 
+/* A string is gone through in words: every byte at every place of two of them, for itself. */
+static void
+test_jsonlint_every_byte_at_every_place(void **state)
+{
+	char text[] = "[\"abcdefghijklmnopqrstuvwx\"]";
+
+	(void)state;
+	for (size_t at = 2; at < sizeof(text) - 3; at++) {
+		char was = text[at];
+
+		for (int byte = 0; byte < 256; byte++) {
+			bool bad = byte < 0x20 || byte == '"' || byte == '\\' || byte >= 0x80;
+
+			text[at] = (char)byte;
+			if (byte == '\\' && strchr("bfnrt/", text[at + 1]) != NULL)
+				bad = false;
+			if (lint(text, sizeof(text) - 1) != (bad ? BROKEN : PASS))
+				fail_msg("byte %#x at %zu", (unsigned)byte, at);
+		}
+		text[at] = was;
+	}
+}
+
 int
 main(void)
 {
@@ -312,6 +335,7 @@ main(void)
 		cmocka_unit_test(test_jsonlint_value_cap),
 		cmocka_unit_test(test_jsonlint_tells_the_id),
 		cmocka_unit_test(test_jsonlint_every_prefix),
+		cmocka_unit_test(test_jsonlint_every_byte_at_every_place),
 	};
 
 	return cmocka_run_group_tests_name("frontend_jsonlint", tests, NULL, NULL);

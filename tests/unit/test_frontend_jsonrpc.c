@@ -132,7 +132,7 @@ test_rpc_send_forms(void **state)
 	rpc_send_error(&fe, &to, RPC_PARSE, NULL, "p");
 	assert_string_equal(fake_sent(), "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":"
 					 "{\"code\":-32700,\"message\":\"p\"}}\n");
-	rpc_send_notification(&fe, "n", cJSON_CreateObject());
+	rpc_send_notification(&fe, NULL, "n", cJSON_CreateObject());
 	assert_string_equal(fake_sent(), "{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{}}\n");
 }
 
@@ -158,9 +158,9 @@ test_rpc_batch_collects(void **state)
 	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER, .number = 1}, .rev = REV_2025_03_26};
 
 	(void)state;
-	to.batch = rpc_batch_open(&fe, 3);
+	to.batch = rpc_batch_open(&fe, 3, to.rev);
 	rpc_send_result(&fe, &to, cJSON_CreateObject());
-	rpc_batch_skip(&fe, to.batch);
+	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), "");
 	to.id.number = 2;
 	rpc_send_result(&fe, &to, cJSON_CreateObject());
@@ -168,12 +168,13 @@ test_rpc_batch_collects(void **state)
 					 "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}]\n");
 	assert_null(fe.batches);
 	rpc_send_result(&fe, &to, cJSON_CreateObject()); /* a batch that is gone */
-	rpc_batch_skip(&fe, 99);
+	to.batch = 99;
+	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), "");
-	to.batch = rpc_batch_open(&fe, 1);
-	rpc_batch_skip(&fe, to.batch);
+	to.batch = rpc_batch_open(&fe, 1, to.rev);
+	rpc_send_nothing(&fe, &to);
 	assert_string_equal(fake_sent(), ""); /* nothing to say */
-	(void)rpc_batch_open(&fe, 5);         /* freed with the frontend */
+	(void)rpc_batch_open(&fe, 5, to.rev); /* freed with the frontend */
 }
 
 #define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)

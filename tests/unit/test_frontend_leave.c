@@ -60,7 +60,7 @@ static void
 test_leave_after_a_file(void **state)
 {
 	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER}, .rev = REV_2025_11_25};
-	struct call *c = call_new(&fe, &to, CALL_RUN);
+	struct call *c = call_new(&fe, &to, &run_plan);
 
 	(void)state;
 	fe.finishing = true;
@@ -77,7 +77,7 @@ test_leave_waits_for_the_queue(void **state)
 	char *big = calloc(1, n + 1), *sink = malloc(n);
 
 	(void)state;
-	assert_int_equal(transport_send(fe.transport, big, n), 0);
+	assert_int_equal(transport_send(fe.transport, big, n, &(struct sent){.more = false}), 0);
 	frontend_leave(&fe, 3, 10000);
 	assert_true(event_pending(fe.leave_timer, EV_TIMEOUT, NULL) != 0);
 	frontend_leave(&fe, 4, 0); /* once is enough */
@@ -98,7 +98,7 @@ test_leave_timer_ends_the_wait(void **state)
 	char *big = calloc(1, n + 1);
 
 	(void)state;
-	assert_int_equal(transport_send(fe.transport, big, n), 0);
+	assert_int_equal(transport_send(fe.transport, big, n, &(struct sent){.more = false}), 0);
 	frontend_leave(&fe, 0, 20);
 	assert_int_equal(event_base_dispatch(fe.base), 0);
 	assert_true(event_base_got_break(fe.base) != 0);

@@ -28,6 +28,11 @@ close_fake(void **state)
 	return 0;
 }
 
+#define LOG_ENVELOPE(level)                                                      \
+	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"," \
+	"\"io.modelcontextprotocol/clientCapabilities\":{},"                     \
+	"\"io.modelcontextprotocol/logLevel\":" level "}"
+
 static void
 test_mcp_codes(void **state)
 {
@@ -48,11 +53,22 @@ test_mcp_codes(void **state)
 		{REQUEST("tools/list", ENVELOPE), 0},
 		{REQUEST("tools/list", "\"cursor\":\"\""), RPC_PARAMS},
 		{REQUEST("tools/list", "\"cursor\":null"), 0},
-		{REQUEST("resources/list", ""), 0},
 		{REQUEST("resources/templates/list", ""), 0},
 		{REQUEST("prompts/list", ""), 0},
-		{REQUEST("completion/complete", ""), 0},
-		{REQUEST("resources/subscribe", ""), RPC_METHOD},
+		{REQUEST("completion/complete", ""), RPC_PARAMS},
+		{REQUEST("prompts/get", "\"name\":\"use_sandbox\""), 0},
+		{REQUEST("resources/list", "\"cursor\":\"x\""), RPC_PARAMS},
+		{REQUEST("resources/read", ""), RPC_PARAMS},
+		{REQUEST("resources/read", "\"uri\":\"bailey://x\""), RPC_RESOURCE},
+		{REQUEST("resources/read", "\"uri\":\"bailey://x\"," ENVELOPE), RPC_PARAMS},
+		{REQUEST("resources/subscribe", ""), RPC_PARAMS},
+		{REQUEST("resources/subscribe", "\"uri\":\"bailey://x\""), 0},
+		{REQUEST("resources/unsubscribe", "\"uri\":\"bailey://x\""), 0},
+		{REQUEST("resources/subscribe", "\"uri\":\"bailey://x\"," ENVELOPE), RPC_METHOD},
+		{REQUEST("logging/setLevel", "\"level\":\"info\"," ENVELOPE), RPC_METHOD},
+		{REQUEST("tools/list", LOG_ENVELOPE("\"info\"")), 0},
+		{REQUEST("tools/list", LOG_ENVELOPE("\"loud\"")), RPC_PARAMS},
+		{REQUEST("tools/list", LOG_ENVELOPE("7")), RPC_PARAMS},
 		{REQUEST("Ping", ""), RPC_METHOD},
 		{REQUEST("tools/list", "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":1}"),
 		 RPC_PARAMS},
@@ -234,13 +250,15 @@ static void
 test_mcp_progress_form(void **state)
 {
 	struct rpc_id token = {.kind = RPC_ID_STRING, .text = "t"};
+	struct reply_to to = {.rev = REV_2024_11_05};
 
 	(void)state;
-	mcp_send_progress(&fe, REV_2024_11_05, &token, 3, "m");
+	mcp_send_progress(&fe, &to, &token, 3, "m");
 	assert_string_equal(fake_sent(),
 			    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\","
 			    "\"params\":{\"progressToken\":\"t\",\"progress\":3}}\n");
-	mcp_send_progress(&fe, REV_2025_03_26, &token, 4, "m");
+	to.rev = REV_2025_03_26;
+	mcp_send_progress(&fe, &to, &token, 4, "m");
 	assert_non_null(strstr(fake_sent(), "\"progress\":4,\"message\":\"m\""));
 }
 

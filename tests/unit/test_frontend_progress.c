@@ -12,8 +12,8 @@ static unsigned count;
 static uint64_t last_value;
 
 uint64_t __wrap_clock_now_ms(void);
-void __wrap_mcp_send_progress(struct frontend *f, enum mcp_rev rev, const struct rpc_id *token,
-			      uint64_t progress, const char *message);
+void __wrap_mcp_send_progress(struct frontend *f, const struct reply_to *to,
+			      const struct rpc_id *token, uint64_t progress, const char *message);
 
 uint64_t
 __wrap_clock_now_ms(void)
@@ -22,11 +22,11 @@ __wrap_clock_now_ms(void)
 }
 
 void
-__wrap_mcp_send_progress(struct frontend *f, enum mcp_rev rev, const struct rpc_id *token,
+__wrap_mcp_send_progress(struct frontend *f, const struct reply_to *to, const struct rpc_id *token,
 			 uint64_t progress, const char *message)
 {
 	assert_ptr_equal(f, &fe);
-	assert_int_equal(rev, REV_2025_11_25);
+	assert_int_equal(to->rev, REV_2025_11_25);
 	assert_int_equal(token->kind, RPC_ID_STRING);
 	assert_true(progress > last_value);
 	last_value = progress;
@@ -46,7 +46,7 @@ start(enum rpc_id_kind kind)
 	last_value = 0;
 	told[0] = '\0';
 	fake_open(true);
-	c = call_new(&fe, &to, CALL_RUN);
+	c = call_new(&fe, &to, &run_plan);
 	c->state = CALL_GRANTED;
 	assert_int_equal(progress_init(c, &token), 0);
 	return c;
@@ -155,7 +155,7 @@ test_progress_left_out_while_much_is_unsent(void **state)
 	char *big = calloc(1, n + 1);
 
 	(void)state;
-	assert_int_equal(transport_send(fe.transport, big, n), 0);
+	assert_int_equal(transport_send(fe.transport, big, n, &(struct sent){.more = false}), 0);
 	out(c, "a");
 	assert_int_equal(count, 0);
 	free(big);

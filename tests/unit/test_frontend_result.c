@@ -90,7 +90,7 @@ static void
 test_result_run_of_a_whole_call(void **state)
 {
 	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER}, .rev = REV_2025_11_25};
-	struct call *c = call_new(&fe, &to, CALL_RUN);
+	struct call *c = call_new(&fe, &to, &run_plan);
 	struct guest_g_exit figures = {.how = EXIT_EXITED,
 				       .start = START_LIVE,
 				       .cpu_us = 1234,

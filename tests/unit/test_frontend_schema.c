@@ -80,7 +80,7 @@ test_schema_every_tool(void **state)
 	for (size_t i = 0; i < TOOL_COUNT; i++) {
 		cJSON *tool = schema_tool((enum tool_no)i, REV_2026_07_28);
 
-		check_schema(cJSON_GetObjectItemCaseSensitive(tool, "inputSchema"), 0);
+		check_schema(cJSON_GetObjectItemCaseSensitive(tool, "inputSchema"), 1);
 		check_schema(cJSON_GetObjectItemCaseSensitive(tool, "outputSchema"), 2);
 		cJSON_Delete(tool);
 	}

@@ -6,6 +6,8 @@
  */
 #include "test.h"
 
+#include <cjson/cJSON.h>
+
 #include "message.h"
 
 static void
@@ -117,6 +119,62 @@ test_text_floor_and_skip_at_every_offset(void **state)
 	assert_int_equal(text_floor((const uint8_t *)"\x80\x80\x80\x80", 4), 4);
 }
 
+/* Whatever the bytes, at whatever place in a word: cJSON reads back what was written. */
+static void
+test_text_append_json_reads_back(void **state)
+{
+	(void)state;
+	for (unsigned byte = 1; byte < 0x80; byte++) {
+		for (size_t at = 0; at < 20; at++) {
+			char text[24];
+			struct buf b;
+			cJSON *json;
+
+			memset(text, 'x', sizeof(text));
+			text[at] = (char)byte;
+			text[sizeof(text) - 1] = '\0';
+			buf_init(&b, 1024);
+			assert_int_equal(text_append_json(&b, (const uint8_t *)text, strlen(text)),
+					 0);
+			assert_int_equal(buf_append(&b, "", 1), 0);
+			json = cJSON_Parse((const char *)buf_data(&b));
+			assert_true(cJSON_IsString(json));
+			assert_string_equal(json->valuestring, text);
+			cJSON_Delete(json);
+			buf_done(&b);
+		}
+	}
+}
+
+static void
+test_text_append_json_forms(void **state)
+{
+	static const struct {
+		const char *text, *json;
+	} rows[] = {{"", "\"\""},
+		    {"a\"b\\c", "\"a\\\"b\\\\c\""},
+		    {"\n\t\x1b", "\"\\n\\u0009\\u001b\""},
+		    {"\xc3\xa4\xf0\x9f\xa6\x89\x7f", "\"\xc3\xa4\xf0\x9f\xa6\x89\x7f\""},
+		    /* C1, a bidi override, a tag */
+		    {"12345678\xc2\x9b\xe2\x80\xae\xc3\xa4\xf3\xa0\x81\x81z",
+		     "\"12345678\\u009b\\u202e\xc3\xa4\\udb40\\udc41z\""}};
+	struct buf b;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		buf_init(&b, 256);
+		assert_int_equal(
+			text_append_json(&b, (const uint8_t *)rows[i].text, strlen(rows[i].text)),
+			0);
+		assert_int_equal(buf_len(&b), strlen(rows[i].json));
+		assert_memory_equal(buf_data(&b), rows[i].json, buf_len(&b));
+		buf_done(&b);
+	}
+	buf_init(&b, 4);
+	assert_int_equal(text_append_json(&b, (const uint8_t *)"abc", 3), -ENOSPC);
+	buf_done(&b);
+}
+
 int
 main(void)
 {
@@ -126,6 +184,8 @@ main(void)
 		cmocka_unit_test(test_text_append_forms),
 		cmocka_unit_test(test_text_append_stops_at_the_maximum),
 		cmocka_unit_test(test_text_floor_and_skip_at_every_offset),
+		cmocka_unit_test(test_text_append_json_reads_back),
+		cmocka_unit_test(test_text_append_json_forms),
 	};
 
 	return cmocka_run_group_tests_name("frontend_text", tests, NULL, NULL);

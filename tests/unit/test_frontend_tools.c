@@ -1,103 +1,10 @@
 /*
- * tests/unit/test_frontend_tools.c - argument checks, sentence by sentence, and what is submitted.
+ * tests/unit/test_frontend_tools.c - tools/call: what is refused, what is submitted.
  * Runs in: ctest.
  * Input: none.
  * Owns: the fake frontend, per test.
  */
 #include "frontend_fake.h"
-
-static const struct {
-	enum tool_no tool;
-	const char *args;
-	const char *why; /* NULL: accepted; else part of the sentence */
-} rows[] = {
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\"}", NULL},
-	{TOOL_execute_code,
-	 "{\"code\":\"\",\"language\":\"node\",\"args\":[],\"env\":{},\"stdin\":\"\"}", NULL},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"timeout_seconds\":0.1}", NULL},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"timeout_seconds\":300}", NULL},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"timeout_seconds\":0.0999}",
-	 "between 0.1 and 300, not 0.0999"},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"timeout_seconds\":300.001}",
-	 "between 0.1 and 300, not 300.001"},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"timeout_seconds\":-0}",
-	 "between"},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"memory_mb\":32}", NULL},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"memory_mb\":32.0}", NULL},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"memory_mb\":33.5}",
-	 "whole number"},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"memory_mb\":1e30}",
-	 "between 32"},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"cpus\":0.009}", "between 0.01"},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"env\":{\"_a9\":\"=\"}}", NULL},
-	{TOOL_execute_code, "{\"language\":\"bash\",\"code\":\"\",\"env\":{\"a-b\":\"\"}}",
-	 "the name \"a-b\""},
-	{TOOL_execute_code, "{\"language\":\"Bash\",\"code\":\"\"}", "python, bash, node"},
-	{TOOL_execute_code, "{\"language\":\"pythonbash\",\"code\":\"\"}", "python, bash, node"},
-	{TOOL_execute_code, "{\"language\":\"\",\"code\":\"\"}", "python, bash, node"},
-	{TOOL_execute_code, "{}", "\"language\" is missing"},
-	{TOOL_execute_code, "{\"language\":\"bash\"}", "\"code\" is missing"},
-	{TOOL_execute_code, "{\"Language\":\"bash\",\"code\":\"\"}",
-	 "Unknown argument \"Language\". execute_code takes language, code, stdin"},
-	{TOOL_check_sandbox_health, "{}", NULL},
-	{TOOL_check_sandbox_health, "{\"verbose\":true}", "takes no arguments"},
-	{TOOL_execute_python_code, "{\"code_string\":\"1\"}", NULL},
-	{TOOL_docker_run, "{\"command\":\"id\"}", NULL},
-	{TOOL_docker_run, "{\"command\":\"id\",\"image\":\"\"}", "must not be empty"},
-	{TOOL_docker_run, "{\"command\":\"id\",\"volumes\":[]}", "Unknown argument \"volumes\""},
-};
-
-static void
-test_tools_check_rows(void **state)
-{
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		cJSON *args = cJSON_Parse(rows[i].args);
-		struct buf why;
-
-		buf_init(&why, 4096);
-		assert_non_null(args);
-		assert_int_equal(tools_check(rows[i].tool, args, &why),
-				 rows[i].why == NULL ? 0 : -EINVAL);
-		(void)buf_append(&why, "", 1);
-		if (rows[i].why != NULL &&
-		    strstr((const char *)buf_data(&why), rows[i].why) == NULL)
-			fail_msg("row %zu: %s", i, (const char *)buf_data(&why));
-		buf_done(&why);
-		cJSON_Delete(args);
-	}
-}
-
-static void
-test_tools_check_no_arguments_at_all(void **state)
-{
-	struct buf why;
-
-	(void)state;
-	buf_init(&why, 4096);
-	assert_int_equal(tools_check(TOOL_check_sandbox_health, NULL, &why), 0);
-	assert_int_equal(tools_check(TOOL_docker_run, NULL, &why), -EINVAL);
-	buf_done(&why);
-}
-
-/* A sentence never grows past its buffer, whatever the client named. */
-static void
-test_tools_check_long_names(void **state)
-{
-	cJSON *args = cJSON_CreateObject();
-	char name[3000];
-	struct buf why;
-
-	(void)state;
-	memset(name, 0x1b, sizeof(name));
-	name[sizeof(name) - 1] = '\0';
-	(void)cJSON_AddStringToObject(args, name, "");
-	buf_init(&why, 4096);
-	assert_int_equal(tools_check(TOOL_execute_code, args, &why), -EINVAL);
-	assert_true(buf_len(&why) > 0);
-	buf_done(&why);
-	cJSON_Delete(args);
-}
 
 static bool
 submit(const char *params, struct ipc_row *ret)
@@ -141,44 +48,6 @@ test_tools_call_units(void **state)
 		assert_int_equal(row.u.call_submit.cpus_milli, 250);
 		assert_int_equal(row.u.call_submit.box_class, BOX_PYTHON);
 		fake_close();
-	}
-}
-
-/* Every type where another is wanted: the sentence names both. */
-static void
-test_tools_check_types(void **state)
-{
-	static const char *const values[] = {"\"s\"", "1", "true", "null", "[]", "{}"};
-	static const char *const names[] = {"a string", "a number", "a boolean",
-					    "null",     "an array", "an object"};
-	static const struct {
-		const char *argument;
-		size_t right; /* index of the one value that has the type */
-	} arguments[] = {{"code", 0}, {"stdin", 0},   {"args", 4},
-			 {"env", 5},  {"profile", 0}, {"timeout_seconds", 1}};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(arguments) * ARRAY_LEN(values); i++) {
-		const char *argument = arguments[i / ARRAY_LEN(values)].argument;
-		size_t v = i % ARRAY_LEN(values);
-		char text[200], want[40];
-		struct buf why;
-		cJSON *args;
-		int r;
-
-		(void)snprintf(text, sizeof(text), "{\"%s\":%s,\"language\":\"bash\"%s}", argument,
-			       values[v], strcmp(argument, "code") == 0 ? "" : ",\"code\":\"\"");
-		args = cJSON_Parse(text);
-		buf_init(&why, 4096);
-		r = tools_check(TOOL_execute_code, args, &why);
-		(void)buf_append(&why, "", 1);
-		(void)snprintf(want, sizeof(want), ", not %s.", names[v]);
-		if (v == arguments[i / ARRAY_LEN(values)].right)
-			assert_int_equal(r, 0);
-		else
-			assert_non_null(strstr((const char *)buf_data(&why), want));
-		buf_done(&why);
-		cJSON_Delete(args);
 	}
 }
 
@@ -276,10 +145,6 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_tools_check_rows),
-		cmocka_unit_test(test_tools_check_no_arguments_at_all),
-		cmocka_unit_test(test_tools_check_long_names),
-		cmocka_unit_test(test_tools_check_types),
 		cmocka_unit_test(test_tools_call_units),
 		cmocka_unit_test(test_tools_call_carries_all_parts),
 		cmocka_unit_test(test_tools_call_busy),

@@ -11,7 +11,7 @@ run_call(size_t code_bytes, size_t stdin_bytes)
 {
 	struct reply_to to = {.id = {.kind = RPC_ID_NUMBER, .number = 1}, .rev = REV_2025_11_25};
 	struct guest_spec spec = {.kind = RUN_PYTHON, .timeout_ms = UINT32_MAX};
-	struct call *c = call_new(&fe, &to, CALL_RUN);
+	struct call *c = call_new(&fe, &to, &run_plan);
 	uint8_t *bytes = malloc(code_bytes + stdin_bytes + 1);
 
 	memset(bytes, 'c', code_bytes + stdin_bytes);
@@ -323,8 +323,8 @@ test_upcalls_health_rows_reach_their_call(void **state)
 
 	(void)state;
 	fake_open(true);
-	c = call_new(&fe, &to, CALL_HEALTH);
-	c->health = health_new();
+	c = call_new(&fe, &to, &health_plan);
+	c->job = health_new();
 	call_start(c);
 	assert_true(fake_broker_row(&row));
 	assert_int_equal(row.num, IPC_NUM_health_query);

@@ -22,8 +22,7 @@ drain(struct fake *f)
 static void
 start(struct fake *f)
 {
-	f->g.run.number = 1;
-	f->g.run.state = STATE_GOING;
+	(void)fake_run(f, 1);
 }
 
 static void
@@ -39,7 +38,7 @@ test_feed_writes_and_closes(void **state)
 	assert_memory_equal(text, "hello", 5);
 	assert_int_equal(guest_on_h_stdin_eof(&f->g, 1), 0);
 	assert_int_equal(read(f->run_stdin, text, sizeof(text)), 0);
-	assert_int_equal(f->g.feed.fd, -1);
+	assert_int_equal(f->g.runs[0].feed.fd, -1);
 	fake_free(f);
 }
 
@@ -54,12 +53,12 @@ test_feed_keeps_what_the_pipe_does_not_take(void **state)
 	start(f);
 	for (size_t i = 0; i < GUEST_WINDOW / sizeof(chunk); i++)
 		assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, sizeof(chunk)), 0);
-	assert_true(feed_wants_write(&f->g.feed));
+	assert_true(feed_wants_write(&f->g.runs[0].feed));
 	assert_int_equal(guest_on_h_stdin_eof(&f->g, 1), 0);
-	assert_true(f->g.feed.fd >= 0); /* not before it is out */
-	while (f->g.feed.fd >= 0) {
+	assert_true(f->g.runs[0].feed.fd >= 0); /* not before it is out */
+	while (f->g.runs[0].feed.fd >= 0) {
 		got += drain(f);
-		feed_pump(&f->g);
+		feed_pump(&f->g, &f->g.runs[0].feed);
 	}
 	got += drain(f);
 	assert_int_equal(got, GUEST_WINDOW);
@@ -96,10 +95,16 @@ test_feed_refuses(void **state)
 	struct fake *f = fake_new();
 
 	(void)state;
-	assert_int_equal(guest_on_h_stdin(&f->g, 0, chunk, 1), -EBADMSG); /* no run */
 	start(f);
-	assert_int_equal(guest_on_h_stdin(&f->g, 2, chunk, 1), -EBADMSG);
-	assert_int_equal(guest_on_h_stdin_eof(&f->g, 2), -EBADMSG);
+	assert_int_equal(guest_on_h_stdin(&f->g, 2, chunk, 1), 0); /* over: crossed with its end */
+	assert_int_equal(guest_on_h_stdin_eof(&f->g, 2), 0);
+	f->g.runs[0].state = STATE_DRAINING;
+	assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, sizeof(chunk)), 0);
+	assert_int_equal(f->g.runs[0].feed.received, 0);
+	f->g.runs[0].state = STATE_IDLE; /* before its specification is whole */
+	assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, 1), -EBADMSG);
+	assert_int_equal(guest_on_h_stdin_eof(&f->g, 1), -EBADMSG);
+	f->g.runs[0].state = STATE_GOING;
 	assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, sizeof(chunk)), -EBADMSG);
 	assert_int_equal(guest_on_h_stdin_eof(&f->g, 1), 0);
 	assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, 1), -EBADMSG); /* after its end */
@@ -118,7 +123,7 @@ test_feed_nobody_reads(void **state)
 	(void)close(f->run_stdin);
 	for (size_t i = 0; i < 64; i++) /* eight windows: the host must not be stopped */
 		assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, sizeof(chunk)), 0);
-	assert_int_equal(f->g.feed.fd, -1);
+	assert_int_equal(f->g.runs[0].feed.fd, -1);
 	assert_int_equal(guest_on_h_stdin_eof(&f->g, 1), 0);
 	f->run_stdin = -1;
 	fake_free(f);

@@ -144,6 +144,77 @@ test_launch_finds_the_program(void **state)
 }
 
 static void
+test_launch_argv(void **state)
+{
+	static const struct {
+		const char *name, *path_env, *exists, *want;
+		int err;
+	} cases[] = {
+		{"prog", NULL, "/usr/bin/prog", "/usr/bin/prog", 0},
+		{"prog", "PATH=/opt/bin:/bin", "/bin/prog", "/bin/prog", 0},
+		{"prog", "PATH=/opt/bin", "/usr/bin/prog", NULL, ENOENT},
+		{"prog", "PATH=bin:.::/bin", "/bin/prog", "/bin/prog", 0},
+		{"prog", "PATH=bin:.", "bin/prog", NULL, ENOENT}, /* not this process' directory */
+		{"prog", "PATH=", "/prog", NULL, ENOENT},
+		{"", NULL, "/usr/bin/", NULL, ENOENT},
+		{"./prog", NULL, "", "./prog", 0}, /* exec finds out, below the run's directory */
+		{"/x/prog", NULL, "", "/x/prog", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct ipc_str args[] = {IPC_STR(cases[i].name), IPC_STR("-c"), IPC_STR("a b")};
+		struct ipc_str env[1];
+		struct guest_spec spec = {.kind = RUN_ARGV, .args = args, .n_args = 3, .env = env};
+
+		if (cases[i].path_env != NULL) {
+			env[0] = IPC_STR(cases[i].path_env);
+			spec.n_env = 1;
+		}
+		only_path = cases[i].exists;
+		assert_int_equal(launch_fill_run(&launch, &spec, 2), cases[i].err);
+		if (cases[i].err != 0)
+			continue;
+		assert_string_equal(launch.path, cases[i].want);
+		assert_int_equal(launch.n_argv, 3);
+		assert_string_equal(launch.text, cases[i].name);
+		assert_string_equal(launch.text + strlen(cases[i].name) + 1, "-c");
+		assert_null(launch.program); /* the next bash is looked for again */
+	}
+	only_path = NULL;
+	assert_int_equal(launch_write_code(&(struct guest_spec){.kind = RUN_ARGV}), 0);
+}
+
+static void
+test_launch_interpreters_that_stay(void **state)
+{
+	static const struct {
+		uint32_t kind;
+		const char *want;
+	} cases[] = {
+		{RUN_EVAL_PYTHON, "python3 /.bailey/python/eval.py | " BASE_ENV},
+		{RUN_EVAL_NODE, "node /.bailey/node/eval.js | " BASE_ENV},
+		{RUN_EVAL_BASH,
+		 "bash -c . /.bailey/bash/eval.sh; while { _bailey_next; } 2>/dev/null; do "
+		 "for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
+		 "{ _bailey_done $?; } 2>/dev/null; done | " BASE_ENV},
+	};
+
+	(void)state;
+	only_path = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct guest_spec spec = spec_of(cases[i].kind, "code");
+
+		assert_int_equal(launch_write_code(&spec),
+				 0); /* no file: it comes by the control */
+		assert_int_equal(launch_fill_run(&launch, &spec, 2), 0);
+		assert_string_equal(joined(), cases[i].want);
+		assert_int_equal(launch.with_control, 1);
+		assert_int_equal(launch.n_argv, cases[i].kind == RUN_EVAL_BASH ? 3 : 2);
+	}
+}
+
+static void
 test_launch_too_big(void **state)
 {
 	static char big[SPEC_ITEM_MAX];
@@ -250,6 +321,8 @@ main(void)
 		cmocka_unit_test(test_launch_fill_run_words),
 		cmocka_unit_test(test_launch_fill_run_env),
 		cmocka_unit_test(test_launch_finds_the_program),
+		cmocka_unit_test(test_launch_argv),
+		cmocka_unit_test(test_launch_interpreters_that_stay),
 		cmocka_unit_test(test_launch_too_big),
 		cmocka_unit_test(test_launch_fill_waiting),
 		cmocka_unit_test(test_launch_startup_env),

@@ -7,6 +7,15 @@
 #include "test.h"
 #include "guest_fakes.h"
 
+static struct fake *
+new_box(void)
+{
+	struct fake *f = fake_new();
+
+	(void)fake_run(f, 1);
+	return f;
+}
+
 static uint8_t
 byte_at(uint64_t i)
 {
@@ -25,7 +34,7 @@ write_run(struct fake *f, uint64_t from, uint64_t to)
 		for (size_t i = 0; i < n; i++)
 			chunk[i] = byte_at(from + i);
 		assert_int_equal(write(f->run_out, chunk, n), n);
-		(void)output_read(&f->g.out[0], false);
+		(void)output_read(&f->g.runs[0].out[0], false);
 		from += n;
 	}
 }
@@ -50,8 +59,8 @@ take_frames(struct fake *f, struct buf *head, struct buf *tail)
 static void
 check_size(uint64_t size)
 {
-	struct fake *f = fake_new();
-	struct output *o = &f->g.out[0];
+	struct fake *f = new_box();
+	struct output *o = &f->g.runs[0].out[0];
 	uint64_t tail_len = size > GUEST_HEAD_MAX ? size - GUEST_HEAD_MAX : 0;
 	struct buf head;
 	struct buf tail;
@@ -107,28 +116,31 @@ test_output_credit(void **state)
 {
 	const struct guest_h_credit more = {.limit = GUEST_WINDOW + 10};
 	const struct guest_h_credit less = {.limit = 5};
-	struct fake *f = fake_new();
-	struct output *o = &f->g.out[0];
+	struct fake *f = new_box();
+	struct output *o = &f->g.runs[0].out[0];
 
 	(void)state;
 	write_run(f, 0, GUEST_WINDOW + 100);
 	output_pump(&f->g, o);
 	assert_int_equal(o->framed, GUEST_WINDOW);
-	assert_int_equal(guest_on_h_credit(&f->g, STREAM_STDOUT, &more), 0);
+	assert_int_equal(guest_on_h_credit(&f->g, 1, STREAM_STDOUT, &more), 0);
 	assert_int_equal(o->framed, GUEST_WINDOW + 10);
-	assert_int_equal(guest_on_h_credit(&f->g, STREAM_STDOUT, &less), 0);
+	assert_int_equal(guest_on_h_credit(&f->g, 1, STREAM_STDOUT, &less), 0);
 	assert_int_equal(o->credit, GUEST_WINDOW + 10);
 	assert_false(output_finish(&f->g, o)); /* the rest waits for credit */
-	assert_int_equal(guest_on_h_credit(&f->g, STREAM_STDIN, &more), -EBADMSG);
-	assert_int_equal(guest_on_h_credit(&f->g, 3, &more), -EBADMSG);
+	assert_int_equal(guest_on_h_credit(&f->g, 1, STREAM_STDIN, &more), -EBADMSG);
+	assert_int_equal(guest_on_h_credit(&f->g, 2, STREAM_STDOUT, &more), 0); /* it is over */
+	assert_int_equal(guest_on_h_credit(&f->g, 1, STREAM_VALUE, &more), 0);
+	assert_int_equal(f->g.runs[0].out[2].credit, GUEST_WINDOW + 10);
+	assert_int_equal(guest_on_h_credit(&f->g, 1, 4, &more), -EBADMSG);
 	fake_free(f);
 }
 
 static void
 test_output_stops_for_unacknowledged_frames(void **state)
 {
-	struct fake *f = fake_new();
-	struct output *o = &f->g.out[0];
+	struct fake *f = new_box();
+	struct output *o = &f->g.runs[0].out[0];
 
 	(void)state;
 	o->credit = UINT64_MAX;
@@ -142,8 +154,8 @@ test_output_stops_for_unacknowledged_frames(void **state)
 static void
 test_output_window_without_session(void **state)
 {
-	struct fake *f = fake_new();
-	struct output *o = &f->g.out[0];
+	struct fake *f = new_box();
+	struct output *o = &f->g.runs[0].out[0];
 
 	(void)state;
 	f->g.stream.session = SESSION_LOST;
@@ -158,16 +170,43 @@ test_output_window_without_session(void **state)
 static void
 test_output_read_is_bounded(void **state)
 {
-	struct fake *f = fake_new();
+	struct fake *f = new_box();
 
 	(void)state;
-	assert_true(output_read(&f->g.out[0], false)); /* empty */
+	assert_true(output_read(&f->g.runs[0].out[0], false)); /* empty */
 	write_run(f, 0, 10);
-	assert_true(output_read(&f->g.out[0], true));
-	assert_int_equal(f->g.out[0].total, 10);
+	assert_true(output_read(&f->g.runs[0].out[0], true));
+	assert_int_equal(f->g.runs[0].out[0].total, 10);
 	(void)close(f->run_out);
-	assert_true(output_read(&f->g.out[0], true)); /* end of file */
+	assert_true(output_read(&f->g.runs[0].out[0], true)); /* end of file */
 	f->run_out = -1;
+	fake_free(f);
+}
+
+/* Two runs write at once: each frame bears its run's number, and one's credit is not the other's.
+ */
+static void
+test_output_of_two_runs(void **state)
+{
+	const struct guest_h_credit more = {.limit = 100};
+	struct fake *f = new_box();
+	struct run *second = fake_run(f, 7);
+	struct guest_frame frame;
+
+	(void)state;
+	f->g.runs[0].out[0].credit = 1;
+	second->out[0].credit = 1;
+	output_put(&f->g.runs[0].out[0], (const uint8_t *)"ab", 2);
+	output_put(&second->out[0], (const uint8_t *)"xy", 2);
+	output_pump(&f->g, &second->out[0]);
+	output_pump(&f->g, &f->g.runs[0].out[0]);
+	assert_int_equal(guest_on_h_credit(&f->g, 7, STREAM_STDOUT, &more), 0);
+	for (int i = 0; i < 3; i++) {
+		assert_true(fake_next_frame(&f->g.stream.kept, &frame));
+		assert_int_equal(frame.run, ((const int[]){7, 1, 7})[i]);
+		assert_int_equal(frame.payload[0], "xay"[i]);
+	}
+	assert_false(fake_next_frame(&f->g.stream.kept, &frame));
 	fake_free(f);
 }
 
@@ -180,6 +219,7 @@ main(void)
 		cmocka_unit_test(test_output_stops_for_unacknowledged_frames),
 		cmocka_unit_test(test_output_window_without_session),
 		cmocka_unit_test(test_output_read_is_bounded),
+		cmocka_unit_test(test_output_of_two_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

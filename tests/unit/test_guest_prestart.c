@@ -11,10 +11,33 @@
 
 static int fill_result;
 static int order_result;
-static unsigned orders;
+static int take_result;
+static unsigned orders, dropped;
+static struct fake *the_fake;
 
 int __wrap_launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus);
 int __wrap_runner_order(struct runner *r);
+int __wrap_children_take(struct guest *g, struct runner *ret);
+void __wrap_children_drop(struct guest *g, struct runner *r);
+
+int
+__wrap_children_take(struct guest *g, struct runner *ret)
+{
+	(void)g;
+	if (take_result == 0) {
+		*ret = fake_runner(the_fake);
+		ret->pid = 0; /* nothing may be killed */
+	}
+	return take_result;
+}
+
+void
+__wrap_children_drop(struct guest *g, struct runner *r)
+{
+	(void)g;
+	dropped++;
+	runner_close(r);
+}
 
 int
 __wrap_launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
@@ -34,19 +57,32 @@ __wrap_runner_order(struct runner *r)
 }
 
 static struct fake *
-waiting_box(uint32_t box_class, int *ret_other)
+due_box(uint32_t box_class)
 {
 	struct fake *f = fake_new();
-	int pair[2];
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-	f->g.runner.control_fd = pair[0];
-	*ret_other = pair[1];
+	the_fake = f;
 	f->g.hello.box_class = box_class;
 	f->g.prestart = PRESTART_DUE;
 	fill_result = 0;
 	order_result = 0;
+	take_result = 0;
 	orders = 0;
+	dropped = 0;
+	return f;
+}
+
+/* One in which an interpreter starts. *ret_other is its fd 3. */
+static struct fake *
+waiting_box(uint32_t box_class, int *ret_other)
+{
+	struct fake *f = due_box(box_class);
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+	prestart_begin(&f->g);
+	f->g.waiting.control_fd = pair[0];
+	*ret_other = pair[1];
 	return f;
 }
 
@@ -54,7 +90,6 @@ static void
 done(struct fake *f, int other)
 {
 	(void)close(other);
-	(void)close(f->g.runner.control_fd);
 	fake_free(f);
 }
 
@@ -79,7 +114,6 @@ test_prestart_ready(void **state)
 	struct fake *f = waiting_box(BOX_NODE, &other);
 
 	(void)state;
-	prestart_begin(&f->g);
 	assert_int_equal(f->g.prestart, PRESTART_STARTING);
 	prestart_begin(&f->g);
 	assert_int_equal(orders, 1);
@@ -96,39 +130,99 @@ static void
 test_prestart_not_possible(void **state)
 {
 	int other;
-	struct fake *f = waiting_box(BOX_PYTHON, &other);
+	struct fake *f;
 
 	(void)state;
-	fill_result = ENOENT;
-	prestart_begin(&f->g);
-	assert_int_equal(f->g.prestart, PRESTART_NONE);
-	assert_int_equal(said(f), BOX_SHELL);
-	done(f, other);
-
+	for (int i = 0; i < 3; i++) {
+		f = due_box(BOX_PYTHON);
+		fill_result = i == 0 ? ENOENT : 0;
+		order_result = i == 1 ? -EPIPE : 0;
+		take_result = i == 2 ? -EAGAIN : 0;
+		prestart_begin(&f->g);
+		assert_int_equal(f->g.prestart, PRESTART_NONE);
+		assert_int_equal(f->g.waiting.fd, -1);
+		assert_int_equal(said(f), BOX_SHELL);
+		fake_free(f);
+	}
 	f = waiting_box(BOX_PYTHON, &other);
-	order_result = -EPIPE;
-	prestart_begin(&f->g);
-	assert_int_equal(said(f), BOX_SHELL);
-	done(f, other);
-
-	f = waiting_box(BOX_PYTHON, &other);
-	prestart_begin(&f->g);
 	prestart_on_gone(&f->g); /* it ended while starting */
 	assert_int_equal(said(f), BOX_SHELL);
 	done(f, other);
 }
 
+/* Gives the waiting runner a socket that reports come from. */
 static void
-test_prestart_shell_says_nothing(void **state)
+report(struct fake *f, uint32_t what, uint32_t left)
+{
+	const struct report r = {.what = what, .left = left};
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+	assert_int_equal(send(pair[1], &r, sizeof(r), 0), sizeof(r));
+	assert_int_equal(dup2(pair[0], f->g.waiting.fd), f->g.waiting.fd);
+	(void)close(pair[0]);
+	prestart_on_report(&f->g);
+	(void)close(pair[1]);
+}
+
+static void
+test_prestart_shell_leaves_its_runner(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_SHELL, &other);
+	const struct launch *memory = f->g.waiting.launch;
+
+	(void)state;
+	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
+	prestart_discard(&f->g); /* a run has come: it may end by itself */
+	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
+	assert_int_equal(write(f->run_out, "noise", 5), 5);
+	report(f, REPORT_ENDED, 1);
+	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
+	report(f, REPORT_EMPTY, 1);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(f->g.waiting.fd, -1);
+	assert_ptr_equal(f->g.spare.launch, memory);
+	assert_int_equal(read(f->g.spare.out_fds[0], &(char[8]){0}, 8), -1);
+	assert_int_equal(said(f), -1);
+	assert_int_equal(dropped, 0);
+	done(f, other);
+}
+
+static void
+test_prestart_second_spare_goes(void **state)
 {
 	int other;
 	struct fake *f = waiting_box(BOX_SHELL, &other);
 
 	(void)state;
-	prestart_begin(&f->g);
-	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
-	prestart_on_gone(&f->g);
+	f->g.spare = fake_runner(f);
+	report(f, REPORT_FAILED, 0);
 	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	done(f, other);
+}
+
+static void
+test_prestart_discarded(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_PYTHON, &other);
+
+	(void)state;
+	prestart_discard(&f->g);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	assert_int_equal(said(f), BOX_SHELL);
+	prestart_begin(&f->g); /* once only */
+	assert_int_equal(orders, 1);
+	done(f, other);
+
+	f = waiting_box(BOX_PYTHON, &other);
+	f->g.prestart = PRESTART_READY;
+	report(f, REPORT_ENDED, 0); /* it ended without a run */
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
 	assert_int_equal(said(f), -1);
 	done(f, other);
 }
@@ -136,14 +230,19 @@ test_prestart_shell_says_nothing(void **state)
 static void
 test_prestart_not_when_a_run_is_here(void **state)
 {
-	int other;
-	struct fake *f = waiting_box(BOX_PYTHON, &other);
+	struct fake *f = due_box(BOX_PYTHON);
 
 	(void)state;
-	f->g.run.number = 1;
+	(void)fake_run(f, 1);
 	prestart_begin(&f->g);
 	assert_int_equal(orders, 0);
-	done(f, other);
+	prestart_discard(&f->g); /* which needs another start */
+	f->g.runs[0].state = STATE_OVER;
+	f->g.runs[0].number = 0;
+	prestart_begin(&f->g);
+	assert_int_equal(orders, 0);
+	f->g.runs[0].number = 1;
+	fake_free(f);
 }
 
 static void
@@ -156,7 +255,7 @@ test_prestart_fits(void **state)
 	struct guest_spec spec = {.kind = RUN_PYTHON, .env = plain, .n_env = 1};
 
 	(void)state;
-	assert_false(prestart_fits(&f->g, &spec));
+	assert_false(prestart_fits(&f->g, &spec)); /* it starts still */
 	f->g.prestart = PRESTART_READY;
 	assert_true(prestart_fits(&f->g, &spec));
 	spec.flags = SPEC_STDIN;
@@ -185,20 +284,27 @@ test_prestart_hand_out(void **state)
 	struct ipc_str env[] = {IPC_STR("N=v"), IPC_STR("EMPTY="), IPC_STR("X=y")};
 	int other;
 	struct fake *f = waiting_box(BOX_PYTHON, &other);
-	struct guest_spec spec = {
-		.kind = RUN_PYTHON, .args = args, .n_args = 2, .env = env, .n_env = 3};
+	struct run run = {.runner = RUNNER_NONE, .feed = {.fd = -1}};
 	char got[64];
 	ssize_t n;
 
 	(void)state;
+	run.what = (struct guest_spec){
+		.kind = RUN_PYTHON, .args = args, .n_args = 2, .env = env, .n_env = 3};
 	f->g.prestart = PRESTART_READY;
-	assert_int_equal(prestart_hand_out(&f->g, &spec), 0);
-	assert_int_equal(f->g.prestart, PRESTART_USED);
-	assert_int_equal(f->g.run.result.start, START_WARM);
+	f->g.waiting_cpu_us = 600;
+	assert_int_equal(prestart_hand_out(&f->g, &run), 0);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(f->g.waiting.fd, -1);
+	assert_int_equal(run.result.start, START_WARM);
+	assert_int_equal(run.base_cpu_us, 600);
+	assert_true(run.runner.fd >= 0 && run.feed.fd >= 0 && run.out[0].fd >= 0);
 	n = read(other, got, sizeof(got));
 	assert_int_equal(n, sizeof(want));
 	assert_int_equal((unsigned char)got[0], n - 4);
 	assert_memory_equal(got + 1, want + 1, sizeof(want) - 1);
+	(void)close(run.feed.fd);
+	runner_close(&run.runner);
 	done(f, other);
 }
 
@@ -209,12 +315,13 @@ test_prestart_hand_out_too_long(void **state)
 	struct ipc_str args[] = {{big, sizeof(big)}};
 	int other;
 	struct fake *f = waiting_box(BOX_PYTHON, &other);
-	struct guest_spec spec = {.kind = RUN_PYTHON, .args = args, .n_args = 1};
+	struct run run = {.runner = RUNNER_NONE, .feed = {.fd = -1}};
 
 	(void)state;
+	run.what = (struct guest_spec){.kind = RUN_PYTHON, .args = args, .n_args = 1};
 	memset(big, 'a', sizeof(big));
 	f->g.prestart = PRESTART_READY;
-	assert_int_equal(prestart_hand_out(&f->g, &spec), -ENOSPC);
+	assert_int_equal(prestart_hand_out(&f->g, &run), -ENOSPC);
 	assert_int_equal(f->g.prestart, PRESTART_READY);
 	assert_int_equal(read(other, big, sizeof(big)), -1); /* not a part of it */
 	done(f, other);
@@ -226,7 +333,9 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_prestart_ready),
 		cmocka_unit_test(test_prestart_not_possible),
-		cmocka_unit_test(test_prestart_shell_says_nothing),
+		cmocka_unit_test(test_prestart_shell_leaves_its_runner),
+		cmocka_unit_test(test_prestart_second_spare_goes),
+		cmocka_unit_test(test_prestart_discarded),
 		cmocka_unit_test(test_prestart_not_when_a_run_is_here),
 		cmocka_unit_test(test_prestart_fits),
 		cmocka_unit_test(test_prestart_hand_out),

@@ -9,18 +9,19 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 
 struct rig {
 	struct runner r;
-	struct runner_fds fds;
+	struct stream stream; /* PID 1's, of which a runner knows nothing */
 };
 
 static void
 rig_open(struct rig *rig)
 {
 	*rig = (struct rig){0};
-	assert_int_equal(runner_start(&rig->r, &rig->fds), 0);
+	assert_int_equal(runner_start(&rig->r, &rig->stream), 0);
 }
 
 static void
@@ -28,13 +29,7 @@ rig_close(struct rig *rig)
 {
 	(void)kill(rig->r.pid, SIGKILL);
 	assert_int_equal(waitpid(rig->r.pid, NULL, 0), rig->r.pid);
-	(void)close(rig->r.fd);
-	(void)close(rig->r.control_fd);
-	(void)close(rig->r.out_ends[0]);
-	(void)close(rig->r.out_ends[1]);
-	(void)close(rig->fds.stdin_fd);
-	(void)close(rig->fds.stdout_fd);
-	(void)close(rig->fds.stderr_fd);
+	runner_close(&rig->r);
 }
 
 static void
@@ -88,16 +83,16 @@ test_runner_ended(void **state)
 	(void)state;
 	rig_open(&rig);
 	order_shell(&rig, "pwd; echo $V; cat; exit 5", false);
-	assert_int_equal(write(rig.fds.stdin_fd, "in", 2), 2);
-	(void)close(rig.fds.stdin_fd);
-	rig.fds.stdin_fd = -1;
+	assert_int_equal(write(rig.r.stdin_fd, "in", 2), 2);
+	(void)close(rig.r.stdin_fd);
+	rig.r.stdin_fd = -1;
 	report = wait_report(&rig);
 	assert_int_equal(report.what, REPORT_ENDED);
 	assert_int_equal(report.pid, rig.r.launch->pid);
 	assert_true(WIFEXITED(report.status) && WEXITSTATUS(report.status) == 5);
 	assert_int_equal(report.left, 0);
 	assert_true(report.max_rss_bytes > 0);
-	n = read(rig.fds.stdout_fd, text, sizeof(text));
+	n = read(rig.r.out_fds[0], text, sizeof(text));
 	assert_int_equal(n, 10);
 	assert_memory_equal(text, "/\nvalue\nin", 10);
 	assert_int_equal(runner_report(&rig.r, &report), 0);
@@ -205,6 +200,72 @@ test_runner_output_flags(void **state)
 	rig_close(&rig);
 }
 
+/* What PID 1 holds of other runs stays with it: an inherited end would keep their input open. */
+static void
+test_runner_inherits_nothing(void **state)
+{
+	struct rig rig;
+	int pipe_fds[2];
+	char byte;
+
+	(void)state;
+	assert_int_equal(pipe(pipe_fds), 0);
+	rig_open(&rig);
+	(void)close(pipe_fds[1]);
+	assert_int_equal(read(pipe_fds[0], &byte, 1), 0);
+	(void)close(pipe_fds[0]);
+	rig_close(&rig);
+}
+
+static void
+test_runner_leaves_no_descriptor(void **state)
+{
+	struct rig rig;
+	size_t before;
+
+	(void)state;
+	rig_open(&rig);
+	rig_close(&rig);
+	before = test_open_fds();
+	for (int i = 0; i < 20; i++) {
+		rig_open(&rig);
+		order_shell(&rig, "exit 0", false);
+		assert_int_equal(wait_report(&rig).what, REPORT_ENDED);
+		rig_close(&rig);
+	}
+	assert_int_equal(test_open_fds(), before);
+}
+
+static void
+start_without_processes(void *arg)
+{
+	const struct rlimit none = {0, 0};
+	struct rig rig = {0};
+	size_t before = test_open_fds();
+
+	(void)arg;
+	if (setgid(65534) == -1 || setuid(65534) == -1 || setrlimit(RLIMIT_NPROC, &none) == -1)
+		_exit(2);
+	if (runner_start(&rig.r, &rig.stream) != -EAGAIN || rig.r.pid != 0 || rig.r.fd != -1)
+		_exit(3);
+	_exit(test_open_fds() == before ? 0 : 4);
+}
+
+static void
+test_runner_cannot_be_forked(void **state)
+{
+	int status;
+
+	(void)state;
+	if (getuid() != 0) {
+		test_skip("a process limit that holds needs an uid of its own");
+		return;
+	}
+	status = test_in_child(start_without_processes, NULL);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int
 main(void)
 {
@@ -216,6 +277,9 @@ main(void)
 		cmocka_unit_test(test_runner_signal_and_control),
 		cmocka_unit_test(test_runner_gone),
 		cmocka_unit_test(test_runner_output_flags),
+		cmocka_unit_test(test_runner_inherits_nothing),
+		cmocka_unit_test(test_runner_leaves_no_descriptor),
+		cmocka_unit_test(test_runner_cannot_be_forked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ COUNT_HANDLER(guest_on_h_stdin_eof, struct guest *g __attribute__((unused)),
 COUNT_HANDLER(guest_on_h_end, struct guest *g __attribute__((unused)),
 	      uint32_t run __attribute__((unused)))
 COUNT_HANDLER(guest_on_h_credit, struct guest *g __attribute__((unused)),
-	      uint8_t no __attribute__((unused)),
+	      uint32_t run __attribute__((unused)), uint8_t no __attribute__((unused)),
 	      const struct guest_h_credit *c __attribute__((unused)))
 
 static const uint8_t secret[32] = "a secret of thirty-two bytes ...";
@@ -98,6 +98,22 @@ test_stream_sequence(void **state)
 	put(f, GUEST_h_spec, 2, "x", 1); /* a hole */
 	assert_int_equal(stream_intake(&f->g), END_STREAM);
 	assert_int_equal(handled, 0);
+	fake_free(f);
+}
+
+/* Runners forked later have a copy of the buffer, and user code may get to read it. */
+static void
+test_stream_keeps_no_secret_in_its_input(void **state)
+{
+	struct fake *f = open_session();
+	const struct buf *in = &f->g.stream.in;
+
+	(void)state;
+	put_sync(f, secret, 0);
+	put(f, GUEST_h_ping, 0, NULL, 0);
+	assert_non_null(memmem(in->data, in->len, secret, sizeof(secret)));
+	assert_int_equal(stream_intake(&f->g), 0);
+	assert_null(memmem(in->data, in->len, secret, sizeof(secret)));
 	fake_free(f);
 }
 
@@ -397,6 +413,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stream_sequence),
+		cmocka_unit_test(test_stream_keeps_no_secret_in_its_input),
 		cmocka_unit_test(test_stream_cut_at_every_byte),
 		cmocka_unit_test(test_stream_handler_refuses),
 		cmocka_unit_test(test_stream_hello_comes_first_and_once),

@@ -127,6 +127,7 @@ test_tree_kill_all_is_for_pid_1(void **state)
 		sleep_named("bystander");
 	tree_kill_all(); /* not PID 1: nothing */
 	assert_int_equal(tree_kill(1), 0);
+	assert_int_equal(tree_kill_others(NULL, 0), 0);
 	assert_int_equal(tree_kill(0), 0);
 	assert_int_equal(kill(pid, 0), 0);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);

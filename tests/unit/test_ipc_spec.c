@@ -17,21 +17,129 @@ base_spec(void)
 	return (struct guest_spec){.kind = RUN_PYTHON, .code = {(const uint8_t *)"1", 1}};
 }
 
+/* What each kind may have: flags, then which of its fields. */
+static const struct {
+	uint32_t kind, flags;
+	bool words, span, mode, path;
+} kinds[] = {
+	{RUN_PYTHON, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
+	{RUN_NODE, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
+	{RUN_BASH, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
+	{RUN_COMMAND, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
+	{RUN_EVAL_PYTHON, 0, false, false, false, false},
+	{RUN_EVAL_NODE, 0, false, false, false, false},
+	{RUN_EVAL_BASH, 0, false, false, false, false},
+	{RUN_FILE_READ, 0, false, true, false, true},
+	{RUN_FILE_WRITE, SPEC_STDIN | SPEC_APPEND | SPEC_TRUNCATE, false, true, true, true},
+	{RUN_FILE_LIST, 0, false, true, false, true},
+};
+
 static void
-test_spec_check_kinds_and_flags(void **state)
+test_spec_check_flags(void **state)
 {
 	struct guest_spec spec = base_spec();
 
 	(void)state;
-	for (uint32_t kind = 0; kind < 7; kind++) {
+	for (uint32_t kind = 0; kind < 14; kind++) {
+		bool known = kind >= RUN_PYTHON && kind <= RUN_FILE_LIST && kind != RUN_ARGV;
+
 		spec.kind = kind;
-		assert_int_equal(spec_check(&spec), kind >= 1 && kind <= 4 ? 0 : -EINVAL);
+		assert_int_equal(spec_check(&spec), known ? 0 : -EINVAL);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		spec = base_spec();
+		spec.kind = kinds[i].kind;
+		for (uint32_t bit = 1; bit != 0; bit <<= 1) {
+			spec.flags = bit;
+			assert_int_equal(spec_check(&spec),
+					 (kinds[i].flags & bit) != 0 ? 0 : -EINVAL);
+		}
+	}
+}
+
+static void
+test_spec_check_fields_of_kinds(void **state)
+{
+	struct ipc_str item = IPC_STR("A=1");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		const int words = kinds[i].words ? 0 : -EINVAL;
+		const int span = kinds[i].span ? 0 : -EINVAL;
+		struct guest_spec spec = base_spec();
+
+		spec.kind = kinds[i].kind;
+		spec.cwd = IPC_STR("d");
+		assert_int_equal(spec_check(&spec), words);
+		spec.cwd = IPC_STR("");
+		spec.args = &item;
+		spec.n_args = 1;
+		assert_int_equal(spec_check(&spec), words);
+		spec.n_args = 0;
+		spec.env = &item;
+		spec.n_env = 1;
+		assert_int_equal(spec_check(&spec), words);
+		spec.n_env = 0;
+		spec.offset = INT64_MAX;
+		assert_int_equal(spec_check(&spec), span);
+		spec.length = INT64_MAX;
+		assert_int_equal(spec_check(&spec), span);
+		spec.offset = (uint64_t)INT64_MAX + 1;
+		assert_int_equal(spec_check(&spec), -EINVAL);
+		spec.offset = 0;
+		spec.length = (uint64_t)INT64_MAX + 1;
+		assert_int_equal(spec_check(&spec), -EINVAL);
+		spec.length = 0;
+		spec.mode = 0777;
+		assert_int_equal(spec_check(&spec), kinds[i].mode ? 0 : -EINVAL);
+		spec.mode = 01000;
+		assert_int_equal(spec_check(&spec), -EINVAL);
+		spec.mode = 0;
+		spec.code.len = 0;
+		assert_int_equal(spec_check(&spec), kinds[i].path ? -EINVAL : 0);
+	}
+}
+
+static void
+test_spec_check_paths(void **state)
+{
+	cleanup_free char *text = xcalloc(SPEC_CWD_MAX + 2, 1);
+	struct guest_spec spec = base_spec();
+
+	(void)state;
+	memset(text, 'a', SPEC_CWD_MAX + 1);
+	for (spec.kind = RUN_FILE_READ; spec.kind <= RUN_FILE_LIST; spec.kind++) {
+		spec.code = (struct ipc_bin){(const uint8_t *)text, SPEC_CWD_MAX};
+		assert_int_equal(spec_check(&spec), 0);
+		spec.code.len++;
+		assert_int_equal(spec_check(&spec), -E2BIG);
+		spec.code = (struct ipc_bin){(const uint8_t *)"a\0b", 3};
+		assert_int_equal(spec_check(&spec), -EINVAL);
 	}
 	spec = base_spec();
-	spec.flags = SPEC_STDIN | SPEC_LIVE;
+	spec.kind = RUN_FILE_WRITE;
+	spec.flags = SPEC_APPEND;
 	assert_int_equal(spec_check(&spec), 0);
-	spec.flags = 4;
+	spec.offset = 1; /* which of both? */
 	assert_int_equal(spec_check(&spec), -EINVAL);
+}
+
+static void
+test_spec_check_argv(void **state)
+{
+	struct ipc_str item = IPC_STR("ls");
+	struct guest_spec spec = {.kind = RUN_ARGV, .args = &item, .n_args = 1};
+
+	(void)state;
+	assert_int_equal(spec_check(&spec), 0);
+	spec.flags = SPEC_STDIN | SPEC_LIVE;
+	spec.cwd = IPC_STR("/tmp");
+	assert_int_equal(spec_check(&spec), 0);
+	spec.n_args = 0;
+	assert_int_equal(spec_check(&spec), -EINVAL);
+	spec.n_args = 1;
+	spec.code = (struct ipc_bin){(const uint8_t *)"x", 1};
+	assert_int_equal(spec_check(&spec), -E2BIG);
 }
 
 static void
@@ -151,6 +259,9 @@ test_spec_round_trip(void **state)
 	buf_init(&b, GUEST_SPEC_MAX);
 	assert_int_equal(spec_encode(&in, &b), 0);
 	assert_int_equal(spec_decode(buf_data(&b), buf_len(&b), &out), 0);
+	assert_int_equal(out.offset, 0);
+	assert_int_equal(out.length, 0);
+	assert_int_equal(out.mode, 0);
 	assert_int_equal(out.kind, in.kind);
 	assert_int_equal(out.flags, in.flags);
 	assert_int_equal(out.timeout_ms, in.timeout_ms);
@@ -167,6 +278,30 @@ test_spec_round_trip(void **state)
 	spec_done(&out);
 	spec_done(&out);
 	spec_done(NULL);
+	buf_done(&b);
+}
+
+static void
+test_spec_round_trip_of_a_file(void **state)
+{
+	const struct guest_spec in = {.kind = RUN_FILE_WRITE,
+				      .flags = SPEC_STDIN | SPEC_TRUNCATE,
+				      .code = {(const uint8_t *)"a/b", 3},
+				      .offset = INT64_MAX,
+				      .length = 12345678901,
+				      .mode = 0640};
+	struct guest_spec out;
+	struct buf b;
+
+	(void)state;
+	buf_init(&b, GUEST_SPEC_MAX);
+	assert_int_equal(spec_encode(&in, &b), 0);
+	assert_int_equal(spec_decode(buf_data(&b), buf_len(&b), &out), 0);
+	assert_int_equal(out.flags, in.flags);
+	assert_memory_equal(out.code.data, "a/b", 3);
+	assert_true(out.offset == in.offset && out.length == in.length);
+	assert_int_equal(out.mode, 0640);
+	spec_done(&out);
 	buf_done(&b);
 }
 
@@ -217,7 +352,7 @@ static void
 test_spec_decode_claims_cost_nothing(void **state)
 {
 	/* [1, 0, 0, 0, "", bin 0, array32 of 2^32 - 1 */
-	static const uint8_t args[] = "\x98\x01\x00\x00\x00\xa0\xc4\x00\xdd\xff\xff\xff\xff";
+	static const uint8_t args[] = "\x9b\x01\x00\x00\x00\xa0\xc4\x00\xdd\xff\xff\xff\xff";
 	struct guest_spec out;
 	static const uint8_t large[GUEST_SPEC_MAX + 1];
 
@@ -230,11 +365,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_spec_check_kinds_and_flags),
+		cmocka_unit_test(test_spec_check_flags),
+		cmocka_unit_test(test_spec_check_fields_of_kinds),
+		cmocka_unit_test(test_spec_check_paths),
+		cmocka_unit_test(test_spec_check_argv),
 		cmocka_unit_test(test_spec_check_env_names),
 		cmocka_unit_test(test_spec_check_maxima),
 		cmocka_unit_test(test_spec_check_nul),
 		cmocka_unit_test(test_spec_round_trip),
+		cmocka_unit_test(test_spec_round_trip_of_a_file),
 		cmocka_unit_test(test_spec_decode_damage),
 		cmocka_unit_test(test_spec_decode_claims_cost_nothing),
 	};

@@ -33,19 +33,38 @@ setup(void **state)
 	memset(launches, 0, sizeof(launches));
 	launch_fails = child_exits_at_once = false;
 	t.base = event_base_new();
+	t.serve.stdio = true;
 	children_init(&t);
 	return 0;
+}
+
+/* The broker, the reaper, or the newest frontend. */
+static struct child *
+of(enum child_id id)
+{
+	return id == CHILD_FRONTEND ? TAILQ_LAST(&t.fronts, child_list) : &t.child[id];
+}
+
+static void
+start(enum child_id id)
+{
+	const struct client client = {.kind = CLIENT_STDIO, .fd = -1};
+
+	if (id == CHILD_FRONTEND)
+		(void)fronts_start(&t, &client);
+	else
+		child_start(&t.child[id]);
 }
 
 static int
 teardown(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		if (t.child[i].pid == 0)
+	for (struct child *c = &t.child[0]; c != NULL; c = children_next(c)) {
+		if (c->pid == 0)
 			continue;
-		assert_int_equal(kill(t.child[i].pid, SIGKILL), 0);
-		assert_int_equal(waitpid(t.child[i].pid, NULL, 0), t.child[i].pid);
+		assert_int_equal(kill(c->pid, SIGKILL), 0);
+		assert_int_equal(waitpid(c->pid, NULL, 0), c->pid);
 	}
 	children_done(&t);
 	event_base_free(t.base);
@@ -58,7 +77,7 @@ reap(enum child_id id)
 {
 	siginfo_t info;
 
-	assert_int_equal(waitid(P_PID, (id_t)t.child[id].pid, &info, WEXITED | WNOWAIT), 0);
+	assert_int_equal(waitid(P_PID, (id_t)of(id)->pid, &info, WEXITED | WNOWAIT), 0);
 	children_reap(&t);
 }
 
@@ -135,7 +154,7 @@ static void
 test_broker_is_started_again(void **state)
 {
 	(void)state;
-	children_start(&t, CHILD_BROKER);
+	start(CHILD_BROKER);
 	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STARTING);
 	assert_int_equal(kill(t.child[CHILD_BROKER].pid, SIGKILL), 0);
 	reap(CHILD_BROKER);
@@ -152,9 +171,9 @@ test_frontend_is_not(void **state)
 {
 	(void)state;
 	child_exits_at_once = true;
-	children_start(&t, CHILD_FRONTEND);
+	start(CHILD_FRONTEND);
 	reap(CHILD_FRONTEND);
-	assert_int_equal(t.child[CHILD_FRONTEND].state, CHILD_GAVE_UP);
+	assert_null(of(CHILD_FRONTEND));
 	assert_true(t.stopping);
 	assert_int_equal(t.exit_code, 7);
 	assert_true(t.over); /* nothing else ran */
@@ -165,10 +184,58 @@ static void
 test_frontend_killed(void **state)
 {
 	(void)state;
-	children_start(&t, CHILD_FRONTEND);
-	assert_int_equal(kill(t.child[CHILD_FRONTEND].pid, SIGKILL), 0);
+	start(CHILD_FRONTEND);
+	assert_int_equal(kill(of(CHILD_FRONTEND)->pid, SIGKILL), 0);
 	reap(CHILD_FRONTEND);
 	assert_int_equal(t.exit_code, 128 + SIGKILL);
+}
+
+/* Of a tree that many connect to, one frontend's end is one connection's. */
+static void
+test_one_frontend_of_many(void **state)
+{
+	(void)state;
+	t.serve.stdio = false;
+	start(CHILD_BROKER);
+	start(CHILD_FRONTEND);
+	struct child *first = of(CHILD_FRONTEND);
+	start(CHILD_FRONTEND);
+	assert_int_equal(t.n_fronts, 2);
+	assert_ptr_not_equal(first, of(CHILD_FRONTEND));
+	assert_int_not_equal(first->client.peer_id, of(CHILD_FRONTEND)->client.peer_id);
+	assert_int_equal(kill(of(CHILD_FRONTEND)->pid, SIGKILL), 0);
+	reap(CHILD_FRONTEND);
+	assert_int_equal(t.n_fronts, 1);
+	assert_ptr_equal(first, of(CHILD_FRONTEND));
+	assert_false(t.stopping);
+	/* and all of them go with the tree */
+	children_stop(&t, 0);
+	assert_int_equal(first->state, CHILD_STOPPING);
+	assert_int_equal(kill(first->pid, SIGKILL), 0);
+	reap(CHILD_FRONTEND);
+	assert_false(t.over);
+	assert_int_equal(kill(t.child[CHILD_BROKER].pid, SIGKILL), 0);
+	reap(CHILD_BROKER);
+	assert_true(t.over);
+}
+
+/* TLS is what was asked for: without it nothing is served. */
+static void
+test_end_of_the_stunnel_keeper_ends_the_tree(void **state)
+{
+	siginfo_t info;
+
+	(void)state;
+	t.serve.stdio = false;
+	start(CHILD_BROKER);
+	t.tls_keeper = fork();
+	if (t.tls_keeper == 0)
+		_exit(0);
+	assert_int_equal(waitid(P_PID, (id_t)t.tls_keeper, &info, WEXITED | WNOWAIT), 0);
+	children_reap(&t);
+	assert_int_equal(t.tls_keeper, 0);
+	assert_true(t.stopping);
+	assert_int_equal(t.exit_code, 1);
 }
 
 static void
@@ -176,7 +243,7 @@ test_launch_that_fails_is_repeated_with_pauses(void **state)
 {
 	(void)state;
 	launch_fails = true;
-	children_start(&t, CHILD_REAPER);
+	start(CHILD_REAPER);
 	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_BACKOFF);
 	loop_for_ms(150); /* at once, after 100 ms */
 	assert_int_equal(launches[CHILD_REAPER], 3);
@@ -190,15 +257,15 @@ test_frontend_that_cannot_be_launched_is_over(void **state)
 {
 	(void)state;
 	launch_fails = true;
-	children_start(&t, CHILD_FRONTEND);
-	assert_int_equal(t.child[CHILD_FRONTEND].state, CHILD_GAVE_UP);
+	start(CHILD_FRONTEND);
+	assert_int_equal(of(CHILD_FRONTEND)->state, CHILD_GAVE_UP);
 }
 
 /* What a child says, as the link hands it over. */
 static void
 row_from(enum child_id id, const struct ipc_row *row)
 {
-	struct link_config *config = &t.child[id].link_config;
+	struct link_config *config = &of(id)->link_config;
 
 	for (size_t i = 0; i < config->n_routes; i++) {
 		if (config->routes[i].num == row->num) {
@@ -213,7 +280,7 @@ static void
 test_ready(void **state)
 {
 	(void)state;
-	children_start(&t, CHILD_BROKER);
+	start(CHILD_BROKER);
 	row_from(CHILD_BROKER, IPC_ROW(ready, .version = IPC_VERSION, .layers = 5));
 	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_READY);
 	assert_int_equal(t.child[CHILD_BROKER].layers, 5);
@@ -228,7 +295,7 @@ static void
 test_ready_in_another_version(void **state)
 {
 	(void)state;
-	children_start(&t, CHILD_REAPER);
+	start(CHILD_REAPER);
 	row_from(CHILD_REAPER, IPC_ROW(ready, .version = IPC_VERSION + 1));
 	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STOPPING);
 	reap(CHILD_REAPER);
@@ -239,7 +306,7 @@ static void
 test_stuck(void **state)
 {
 	(void)state;
-	children_start(&t, CHILD_BROKER);
+	start(CHILD_BROKER);
 	row_from(CHILD_REAPER, IPC_ROW(stuck, .box = 1, .since_ms = 30000));
 	reap(CHILD_BROKER);
 	loop_for_ms(20);
@@ -253,7 +320,7 @@ test_closed_link_leaves_a_moment_to_end(void **state)
 	struct link_config *config = &t.child[CHILD_REAPER].link_config;
 
 	(void)state;
-	children_start(&t, CHILD_REAPER);
+	start(CHILD_REAPER);
 	config->on_closed(config->ctx, NULL, 0);
 	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STOPPING);
 	assert_int_equal(waitpid(t.child[CHILD_REAPER].pid, NULL, WNOHANG), 0);
@@ -271,9 +338,9 @@ static void
 test_stop(void **state)
 {
 	(void)state;
-	children_start(&t, CHILD_BROKER);
+	start(CHILD_BROKER);
 	launch_fails = true;
-	children_start(&t, CHILD_REAPER); /* waits for its next try */
+	start(CHILD_REAPER); /* waits for its next try */
 	children_stop(&t, 3);
 	children_stop(&t, 4); /* the first one counts */
 	assert_int_equal(t.exit_code, 3);
@@ -300,6 +367,8 @@ main(void)
 		T(test_broker_is_started_again),
 		T(test_frontend_is_not),
 		T(test_frontend_killed),
+		T(test_one_frontend_of_many),
+		T(test_end_of_the_stunnel_keeper_ends_the_tree),
 		T(test_launch_that_fails_is_repeated_with_pauses),
 		T(test_frontend_that_cannot_be_launched_is_over),
 		T(test_ready),

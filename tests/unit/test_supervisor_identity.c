@@ -131,6 +131,27 @@ test_self(void **state)
 }
 
 static void
+become_keeper(void *arg)
+{
+	struct identity id = made_up();
+
+	(void)arg;
+	if (identity_become_keeper(&id) < 0)
+		_exit(2);
+	expect("\nUid:", "0\t0\t0\t0");
+	expect("\nCapPrm:", "00000000000004e0");
+	expect("\nCapBnd:", "00000000000004e0");
+}
+
+static void
+test_keeper_of_stunnel(void **state)
+{
+	(void)state;
+	need_root();
+	assert_int_equal(test_in_child(become_keeper, NULL), 0);
+}
+
+static void
 test_find(void **state)
 {
 	struct identity id;
@@ -182,6 +203,7 @@ main(void)
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_self),
+		cmocka_unit_test(test_keeper_of_stunnel),
 		cmocka_unit_test(test_plain_user_keeps_its_ids),
 	};
 

@@ -7,7 +7,8 @@
 static struct tree t;
 static char words[512]; /* of the last child, joined */
 static int spawn_result;
-static bool had_peer, had_state, had_client;
+static bool had_peer, had_state;
+static int client_in, client_out;
 
 int __wrap_spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
 int
@@ -24,7 +25,8 @@ __wrap_spawn_child(const struct spawn_plan *plan, pid_t *ret_pid)
 	}
 	had_peer = plan->peer != -1;
 	had_state = plan->state != -1;
-	had_client = plan->stdio[0] == FD_IN && plan->stdio[1] == FD_OUT;
+	client_in = plan->stdio[0];
+	client_out = plan->stdio[1];
 	if (spawn_result < 0)
 		return spawn_result;
 	*ret_pid = 4711;
@@ -38,17 +40,29 @@ setup(void **state)
 	memset(&t, 0, sizeof(t));
 	spawn_result = 0;
 	t.base = event_base_new();
-	t.ledger = 77; /* never looked into */
-	wiring_init(&t);
+	t.ledger = 77; /* never looked into, as the next */
+	t.output = 78;
 	children_init(&t);
 	return 0;
+}
+
+/* The child of that kind: one more frontend each time. */
+static struct child *
+child_of(enum child_id id)
+{
+	if (id != CHILD_FRONTEND)
+		return &t.child[id];
+	struct child *c = calloc(1, sizeof(*c));
+	assert_non_null(c);
+	child_init(c, &t, id);
+	TAILQ_INSERT_TAIL(&t.fronts, c, entry);
+	return c;
 }
 
 static int
 teardown(void **state)
 {
 	(void)state;
-	wiring_done(&t);
 	children_done(&t);
 	event_base_free(t.base);
 	return 0;
@@ -57,13 +71,41 @@ teardown(void **state)
 static void
 launched(enum child_id id, const char *expected)
 {
-	assert_int_equal(launch(&t.child[id]), 0);
-	t.child[id].state = CHILD_STARTING;
+	struct child *c = child_of(id);
+
+	assert_int_equal(launch(c), 0);
+	c->state = CHILD_STARTING;
 	assert_string_equal(words, expected);
 	assert_true(had_peer);
-	assert_int_equal(had_state, id == CHILD_REAPER);
-	assert_int_equal(had_client, id == CHILD_FRONTEND);
-	assert_int_equal(t.child[id].pid, 4711);
+	assert_int_equal(had_state, id != CHILD_FRONTEND);
+	assert_int_equal(client_in, id == CHILD_FRONTEND ? FD_IN : -1);
+	assert_int_equal(client_out, id == CHILD_FRONTEND ? FD_OUT : -1);
+	assert_int_equal(c->pid, 4711);
+}
+
+static void
+test_accepted_connection_is_handed_over(void **state)
+{
+	size_t fds = test_open_fds();
+
+	(void)state;
+	t.engine.kind = ENGINE_UNIX;
+	for (int fails = 0; fails < 2; fails++) {
+		struct child *c = child_of(CHILD_FRONTEND);
+		int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+		c->client = (struct client){.kind = CLIENT_UNIX, .fd = fd};
+		spawn_result = fails ? -EAGAIN : 0;
+		assert_int_equal(launch(c), spawn_result);
+		assert_int_equal(client_in, fd);
+		assert_int_equal(client_out, fd);
+		/* in both cases it is not ours any more */
+		assert_int_equal(c->client.fd, -1);
+		assert_int_equal(fcntl(fd, F_GETFD), -1);
+		c->pid = 0;
+		c->state = CHILD_GAVE_UP;
+	}
+	fronts_bury(&t);
+	assert_int_equal(test_open_fds(), fds);
 }
 
 static void
@@ -130,9 +172,10 @@ test_every_command_line_is_understood(void **state)
 			int argc = 0;
 			struct confine_plan plan = {.table = TABLE_BROKER};
 
-			assert_int_equal(launch(&t.child[id]), 0);
-			link_free(t.child[id].link);
-			t.child[id].link = NULL;
+			struct child *c = child_of((enum child_id)id);
+			assert_int_equal(launch(c), 0);
+			link_free(c->link);
+			c->link = NULL;
 			for (char *at = words; at != NULL && argc < 16;) {
 				argv[argc++] = at;
 				at = strchr(at, ' ');
@@ -178,6 +221,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_as_root),
+		T(test_accepted_connection_is_handed_over),
 		T(test_as_a_plain_user),
 		T(test_engine_directory_that_is_not_there_yet),
 		T(test_tcp_engine_and_switches),

@@ -40,6 +40,8 @@ test_defaults(void **state)
 	assert_int_equal(o.max_memory_bytes, 2048ull << 20);
 	assert_int_equal(o.timeout_ms, 10000);
 	assert_string_equal(o.docker_host, "");
+	assert_int_equal(o.connections, 1024);
+	assert_int_equal(o.connections_user, 64);
 	assert_false(o.tls || o.no_pool || o.confine_log);
 	assert_true(o.debug); /* -v stays */
 }
@@ -76,6 +78,10 @@ test_good_values(void **state)
 	assert_true(o.no_pool);
 	GOOD("BAILEY_DEBUG", "1");
 	assert_true(o.debug);
+	GOOD("BAILEY_CONNECTIONS", "1536");
+	assert_int_equal(o.connections, 1536);
+	GOOD("BAILEY_CONNECTIONS_USER", "1");
+	assert_int_equal(o.connections_user, 1);
 	GOOD("BAILEY_SHARE_DIR", "/s");
 	assert_string_equal(o.share_dir, "/s");
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
@@ -98,6 +104,7 @@ test_bad_values_name_the_variable(void **state)
 		{"EXEC_TIMEOUT_SEC", "-1"},    {"DOCKER_HOST", "npipe:////./pipe/docker"},
 		{"DOCKER_HOST", "/var/run/x"}, {"DOCKER_CERT_PATH", "certs"},
 		{"BAILEY_POOL", "2"},          {"BAILEY_SHARE_DIR", "share"},
+		{"BAILEY_CONNECTIONS", "0"},   {"BAILEY_CONNECTIONS_USER", "1537"},
 		{"BAILEY_DEBUG", "on"},        {"BAILEY_CONFINE", "off"},
 	};
 	struct options o;

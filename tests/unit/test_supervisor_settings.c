@@ -4,6 +4,7 @@
 
 static struct ipc_row sent[16];
 static size_t n_sent, fail_at;
+static enum ipc_role to;
 
 int __wrap_link_send(struct link *l, const struct ipc_row *row);
 int
@@ -15,8 +16,7 @@ __wrap_link_send(struct link *l, const struct ipc_row *row)
 	(void)l;
 	assert_true(n_sent < ARRAY_LEN(sent));
 	/* the table accepts it: sizes and direction */
-	assert_int_equal(ipc_encode(row, IPC_SUPERVISOR, IPC_BROKER, packet, sizeof(packet), &len),
-			 0);
+	assert_int_equal(ipc_encode(row, IPC_SUPERVISOR, to, packet, sizeof(packet), &len), 0);
 	sent[n_sent++] = *row;
 	return fail_at == n_sent ? -EPIPE : 0;
 }
@@ -27,6 +27,13 @@ setup(void **state)
 	(void)state;
 	n_sent = fail_at = 0;
 	return 0;
+}
+
+static int
+send_to(enum child_id child, const struct settings_source *s)
+{
+	to = children_role(child);
+	return settings_send(NULL, child, s);
 }
 
 static void
@@ -98,10 +105,10 @@ test_rows_to_a_reaper(void **state)
 {
 	struct options o = {.image = "img", .max_cpus_milli = 1500, .timeout_ms = 7};
 	struct facts f = {.instance = "i", .tree_pid = 5, .flags = SETTINGS_SAME_HOST};
-	struct engine_target t = {.kind = ENGINE_UNIX};
+	const struct settings_source s = {.options = &o, .facts = &f};
 
 	(void)state;
-	assert_int_equal(settings_send(NULL, CHILD_REAPER, &o, &f, &t), 0);
+	assert_int_equal(send_to(CHILD_REAPER, &s), 0);
 	assert_int_equal(n_sent, 2);
 	assert_int_equal(sent[0].num, IPC_NUM_settings);
 	assert_int_equal(sent[0].u.settings.tree_pid, 5);
@@ -127,14 +134,17 @@ test_rows_to_a_broker(void **state)
 		     {PEM_CERT, IPC_CHUNK_MAX},
 		     {PEM_KEY, 10}};
 	static uint8_t bytes[IPC_CHUNK_MAX * 2 + 1];
+	static struct tokens tokens = {.row = {{.principal = "ci"}}, .n = 1};
+	const struct settings_source s = {
+		.options = &o, .facts = &f, .engine = &t, .tokens = &tokens};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
 		buf_init(&t.pem[i], sizeof(bytes));
 		assert_int_equal(buf_append(&t.pem[i], bytes, sizes[i]), 0);
 	}
-	assert_int_equal(settings_send(NULL, CHILD_BROKER, &o, &f, &t), 0);
-	assert_int_equal(n_sent, 8);
+	assert_int_equal(send_to(CHILD_BROKER, &s), 0);
+	assert_int_equal(n_sent, 10);
 	assert_int_equal(sent[1].num, IPC_NUM_engine);
 	assert_int_equal(sent[1].u.engine.kind, ENGINE_TLS);
 	assert_int_equal(sent[1].u.engine.port, 5);
@@ -144,15 +154,38 @@ test_rows_to_a_broker(void **state)
 		assert_int_equal(sent[2 + i].u.engine_pem.which, parts[i].which);
 		assert_int_equal(sent[2 + i].u.engine_pem.data.len, parts[i].len);
 	}
-	assert_int_equal(sent[7].num, IPC_NUM_configured);
+	assert_int_equal(sent[7].num, IPC_NUM_token);
+	assert_int_equal(sent[8].num, IPC_NUM_tokens_end);
+	assert_int_equal(sent[8].u.tokens_end.count, 1);
+	assert_int_equal(sent[9].num, IPC_NUM_configured);
 	/* a link that breaks on the way ends the telling */
-	for (fail_at = 1; fail_at <= 8; fail_at++) {
+	for (fail_at = 1; fail_at <= 10; fail_at++) {
 		n_sent = 0;
-		assert_int_equal(settings_send(NULL, CHILD_BROKER, &o, &f, &t), -EPIPE);
+		assert_int_equal(send_to(CHILD_BROKER, &s), -EPIPE);
 		assert_int_equal(n_sent, fail_at);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
 		buf_done(&t.pem[i]);
+}
+
+static void
+test_rows_to_a_frontend(void **state)
+{
+	struct options o = {.image = "img"};
+	struct facts f = {.instance = "i"};
+	const struct settings_source s = {
+		.options = &o,
+		.facts = &f,
+		.client = {.kind = CLIENT_HTTP, .hosts = "localhost:1", .origins = "http://a"}};
+
+	(void)state;
+	assert_int_equal(send_to(CHILD_FRONTEND, &s), 0);
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(sent[1].num, IPC_NUM_client);
+	assert_int_equal(sent[1].u.client.kind, CLIENT_HTTP);
+	assert_memory_equal(sent[1].u.client.hosts.data, "localhost:1", 11);
+	assert_memory_equal(sent[1].u.client.origins.data, "http://a", 8);
+	assert_int_equal(sent[2].num, IPC_NUM_configured);
 }
 
 #define T(name) cmocka_unit_test_setup(name, setup)
@@ -166,6 +199,7 @@ main(void)
 		T(test_missing_data_files_have_a_clear_line),
 		T(test_rows_to_a_reaper),
 		T(test_rows_to_a_broker),
+		T(test_rows_to_a_frontend),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

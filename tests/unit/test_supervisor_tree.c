@@ -6,6 +6,7 @@
 #include "supervisor.h"
 
 static int exe_result;
+static const struct serve on_stdio = {.stdio = true};
 static enum child_id missing = CHILD_COUNT;
 
 int __wrap_exe_find(const char *name, char *ret, size_t cap);
@@ -33,7 +34,7 @@ run_without(enum child_id id)
 	struct engine_target engine = {.kind = ENGINE_UNIX};
 
 	missing = id;
-	_exit(tree_run(&o, &engine));
+	_exit(tree_run(&o, &engine, &on_stdio));
 }
 
 static void
@@ -77,7 +78,7 @@ test_nothing_is_left_open(void **state)
 	assert_int_equal(buf_append(&engine.pem[0], "key", 3), 0);
 	missing = CHILD_REAPER;
 	exe_result = -ENOENT;
-	assert_int_equal(tree_run(&o, &engine), 1);
+	assert_int_equal(tree_run(&o, &engine, &on_stdio), 1);
 	assert_int_equal(test_open_fds(), fds);
 }
 

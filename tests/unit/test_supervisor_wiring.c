@@ -5,32 +5,49 @@
 #include <sys/socket.h>
 #include <event2/event.h>
 
+#define FRONTS 3
+#define ACTORS (CHILD_SINGLES + FRONTS) /* broker, reaper, and three frontends */
+
 static struct tree t;
-static int given[CHILD_COUNT]
-		[IPC_REAPER + 1]; /* the end a child got by peer, by the other's role */
-static char link_of[CHILD_COUNT];
+static struct child front[FRONTS];
+static char link_of[ACTORS];
+static int inherited[ACTORS];
+static int given[ACTORS][ACTORS]; /* the end an actor got by peer, by the other one */
 static int send_result;
+
+static struct child *
+actor(size_t i)
+{
+	return i < CHILD_SINGLES ? &t.child[i] : &front[i - CHILD_SINGLES];
+}
+
+/* Which actor a peer row speaks of. */
+static size_t
+named(const struct ipc_peer *m)
+{
+	if (m->role == IPC_FRONTEND) {
+		assert_int_equal(m->owner_kind, OWNER_UID);
+		assert_in_range(m->peer_id, 1, FRONTS);
+		assert_int_equal(m->owner, 1000 + m->peer_id);
+		return CHILD_SINGLES + m->peer_id - 1;
+	}
+	assert_int_equal(m->owner_kind, 0);
+	assert_int_equal(m->peer_id, 0);
+	return m->role == IPC_BROKER ? CHILD_BROKER : CHILD_REAPER;
+}
 
 int __wrap_link_send_fd(struct link *l, const struct ipc_row *row, int fd);
 int
 __wrap_link_send_fd(struct link *l, const struct ipc_row *row, int fd)
 {
-	size_t child = (size_t)((char *)(void *)l - link_of);
+	size_t to = (size_t)((char *)(void *)l - link_of);
 
 	assert_int_equal(row->num, IPC_NUM_peer);
 	if (send_result < 0)
 		return send_result;
-	int *slot = &given[child][row->u.peer.role];
-	if (*slot != -1)
-		assert_int_equal(close(*slot), 0);
+	int *slot = &given[to][named(&row->u.peer)];
+	cleanup_closep(slot);
 	*slot = dup(fd);
-	if (row->u.peer.role == IPC_FRONTEND) {
-		assert_int_equal(row->u.peer.owner_kind, OWNER_TREE);
-		assert_int_equal(row->u.peer.owner, 99);
-		assert_int_not_equal(row->u.peer.peer_id, 0);
-	} else {
-		assert_int_equal(row->u.peer.owner_kind, 0);
-	}
 	return 0;
 }
 
@@ -39,54 +56,77 @@ setup(void **state)
 {
 	(void)state;
 	memset(&t, 0, sizeof(t));
+	memset(front, 0, sizeof(front));
 	send_result = 0;
-	t.facts.tree_pid = 99;
-	wiring_init(&t);
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		t.child[i].state = CHILD_BACKOFF;
-		for (size_t k = 0; k <= IPC_REAPER; k++)
+	t.base = event_base_new();
+	children_init(&t);
+	for (size_t i = 0; i < ACTORS; i++) {
+		inherited[i] = -1;
+		for (size_t k = 0; k < ACTORS; k++)
 			given[i][k] = -1;
+	}
+	for (size_t i = 0; i < FRONTS; i++) {
+		child_init(&front[i], &t, CHILD_FRONTEND);
+		front[i].client.owner_kind = OWNER_UID;
+		front[i].client.peer_id = i + 1;
+		front[i].client.owner = 1001 + i;
 	}
 	return 0;
 }
 
-static int inherited[CHILD_COUNT] = {-1, -1, -1};
+static void
+forget_ends(size_t i)
+{
+	cleanup_closep(&inherited[i]);
+	inherited[i] = -1;
+	for (size_t k = 0; k < ACTORS; k++) {
+		cleanup_closep(&given[i][k]);
+		given[i][k] = -1;
+	}
+}
 
 static int
 teardown(void **state)
 {
 	(void)state;
-	wiring_done(&t);
-	for (size_t i = 0; i < CHILD_COUNT; i++) {
-		cleanup_closep(&inherited[i]);
-		inherited[i] = -1;
-		for (size_t k = 0; k <= IPC_REAPER; k++)
-			cleanup_closep(&given[i][k]);
+	for (size_t i = 0; i < ACTORS; i++) {
+		forget_ends(i);
+		actor(i)->link = NULL; /* never was one */
 	}
+	for (size_t i = 0; i < FRONTS; i++)
+		child_done(&front[i]);
+	TAILQ_INIT(&t.fronts);
+	children_done(&t);
+	event_base_free(t.base);
 	return 0;
 }
 
 static void
-child_starts(enum child_id id)
+actor_starts(size_t i)
 {
-	cleanup_closep(&inherited[id]);
-	assert_int_equal(wiring_before_start(&t, id, &inherited[id]), 0);
-	t.child[id].state = CHILD_STARTING;
-	t.child[id].link = (struct link *)(void *)&link_of[id];
-	assert_int_equal(wiring_after_start(&t, id), 0);
+	struct child *c = actor(i);
+
+	if (c->id == CHILD_FRONTEND)
+		TAILQ_INSERT_TAIL(&t.fronts, c, entry);
+	cleanup_closep(&inherited[i]);
+	assert_int_equal(wiring_before_start(c, &inherited[i]), 0);
+	c->state = CHILD_STARTING;
+	c->link = (struct link *)(void *)&link_of[i];
+	assert_int_equal(wiring_after_start(c), 0);
 }
 
 static void
-child_ends(enum child_id id)
+actor_ends(size_t i)
 {
-	t.child[id].state = CHILD_BACKOFF;
-	t.child[id].link = NULL;
-	cleanup_closep(&inherited[id]);
-	inherited[id] = -1;
-	for (size_t k = 0; k <= IPC_REAPER; k++) {
-		cleanup_closep(&given[id][k]);
-		given[id][k] = -1;
+	struct child *c = actor(i);
+
+	c->state = CHILD_BACKOFF;
+	c->link = NULL;
+	if (c->id == CHILD_FRONTEND) {
+		TAILQ_REMOVE(&t.fronts, c, entry);
+		wiring_drop(c);
 	}
+	forget_ends(i);
 }
 
 static void
@@ -100,41 +140,43 @@ linked(int a, int b)
 	assert_int_equal(got, 'x');
 }
 
-/* The end a child uses to talk to another: the newest of what it inherited and was given. */
+/* The end an actor uses to talk to another: what it was given, else what it inherited. */
 static int
-end_of(enum child_id id, enum child_id other)
+end_of(size_t i, size_t other)
 {
-	int by_peer = given[id][children_role(other)];
-
-	if (by_peer != -1)
-		return by_peer;
-	return id == CHILD_BROKER && other == CHILD_FRONTEND ? -1 : inherited[id];
+	if (given[i][other] != -1)
+		return given[i][other];
+	return i == CHILD_BROKER && other >= CHILD_SINGLES ? -1 : inherited[i];
 }
 
+/* Every running frontend has its own link to the broker, and that one to the reaper. */
 static void
 all_linked(void)
 {
-	linked(end_of(CHILD_FRONTEND, CHILD_BROKER), end_of(CHILD_BROKER, CHILD_FRONTEND));
-	linked(end_of(CHILD_BROKER, CHILD_REAPER), end_of(CHILD_REAPER, CHILD_BROKER));
+	for (size_t i = CHILD_REAPER; i < ACTORS; i++)
+		if (actor(i)->state == CHILD_STARTING)
+			linked(end_of(i, CHILD_BROKER), end_of(CHILD_BROKER, i));
 	/* and nothing waits while everything runs */
-	for (size_t i = 0; i < WIRING_LINKS; i++) {
-		assert_int_equal(t.held[i][0], -1);
-		assert_int_equal(t.held[i][1], -1);
+	for (size_t i = 0; i < ACTORS; i++) {
+		assert_int_equal(actor(i)->held[0], -1);
+		assert_int_equal(actor(i)->held[1], -1);
 	}
 }
 
 static void
 test_first_start(void **state)
 {
-	(void)state;
-	child_starts(CHILD_FRONTEND);
-	assert_true(inherited[CHILD_FRONTEND] >= 0);
-	/* what it sends before there is a broker waits in the link */
-	assert_int_equal(send(inherited[CHILD_FRONTEND], "early", 5, MSG_DONTWAIT), 5);
-	child_starts(CHILD_BROKER);
-	child_starts(CHILD_REAPER);
+	size_t fe = CHILD_SINGLES;
 	char got[8];
-	assert_int_equal(recv(end_of(CHILD_BROKER, CHILD_FRONTEND), got, 8, MSG_DONTWAIT), 5);
+
+	(void)state;
+	actor_starts(fe);
+	assert_true(inherited[fe] >= 0);
+	/* what it sends before there is a broker waits in the link */
+	assert_int_equal(send(inherited[fe], "early", 5, MSG_DONTWAIT), 5);
+	actor_starts(CHILD_BROKER);
+	actor_starts(CHILD_REAPER);
+	assert_int_equal(recv(end_of(CHILD_BROKER, fe), got, 8, MSG_DONTWAIT), 5);
 	all_linked();
 }
 
@@ -142,17 +184,16 @@ static void
 test_any_order_of_ends_and_starts(void **state)
 {
 	uint32_t seed = 99;
-	bool runs[CHILD_COUNT] = {false, false, false};
 
 	(void)state;
-	for (int i = 0; i < 2000; i++) {
-		enum child_id id = (enum child_id)(test_random(&seed) % CHILD_COUNT);
-		if (runs[id])
-			child_ends(id);
+	for (int i = 0; i < 5000; i++) {
+		size_t k = test_random(&seed) % ACTORS;
+		if (actor(k)->state == CHILD_STARTING)
+			actor_ends(k);
 		else
-			child_starts(id);
-		runs[id] = !runs[id];
-		if (runs[0] && runs[1] && runs[2])
+			actor_starts(k);
+		if (t.child[CHILD_BROKER].state == CHILD_STARTING &&
+		    t.child[CHILD_REAPER].state == CHILD_STARTING)
 			all_linked();
 	}
 }
@@ -164,17 +205,29 @@ test_no_descriptor_is_lost(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20; i++) {
-		child_starts(CHILD_FRONTEND);
-		child_starts(CHILD_BROKER);
-		child_starts(CHILD_REAPER);
-		child_ends(CHILD_REAPER);
-		child_starts(CHILD_REAPER);
-		child_ends(CHILD_BROKER);
-		child_ends(CHILD_REAPER);
-		child_ends(CHILD_FRONTEND);
+		for (size_t k = ACTORS; k-- > 0;)
+			actor_starts(k);
+		actor_ends(CHILD_REAPER);
+		actor_starts(CHILD_REAPER);
+		for (size_t k = 0; k < ACTORS; k++)
+			actor_ends(k);
 	}
-	wiring_done(&t);
+	wiring_drop(&t.child[CHILD_BROKER]);
 	assert_int_equal(test_open_fds(), fds);
+}
+
+/* A frontend that is ending gets no link any more, and the others theirs. */
+static void
+test_broker_skips_who_is_ending(void **state)
+{
+	(void)state;
+	actor_starts(CHILD_SINGLES);
+	actor_starts(CHILD_SINGLES + 1);
+	front[0].state = CHILD_STOPPING;
+	wiring_drop(&front[0]);
+	actor_starts(CHILD_BROKER);
+	assert_int_equal(given[CHILD_BROKER][CHILD_SINGLES], -1);
+	linked(end_of(CHILD_SINGLES + 1, CHILD_BROKER), end_of(CHILD_BROKER, CHILD_SINGLES + 1));
 }
 
 static void
@@ -183,12 +236,12 @@ test_peer_that_is_on_its_way_out(void **state)
 	int fd = -1;
 
 	(void)state;
-	child_starts(CHILD_BROKER);
+	actor_starts(CHILD_BROKER);
 	send_result = -EPIPE;
-	assert_int_equal(wiring_before_start(&t, CHILD_REAPER, &fd), 0);
+	assert_int_equal(wiring_before_start(&t.child[CHILD_REAPER], &fd), 0);
 	cleanup_closep(&fd);
 	send_result = -ENOMEM;
-	assert_int_equal(wiring_before_start(&t, CHILD_REAPER, &fd), -ENOMEM);
+	assert_int_equal(wiring_before_start(&t.child[CHILD_REAPER], &fd), -ENOMEM);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -200,6 +253,7 @@ main(void)
 		T(test_first_start),
 		T(test_any_order_of_ends_and_starts),
 		T(test_no_descriptor_is_lost),
+		T(test_broker_skips_who_is_ending),
 		T(test_peer_that_is_on_its_way_out),
 	};
 

@@ -1,0 +1,93 @@
+/*
+ * broker/run.h - one call and what it runs. Part of broker.h, included by it
+ * alone.
+ */
+#ifndef BAILEY_RUN_H
+#define BAILEY_RUN_H
+
+/* ---- run.c, frames.c: one call ---- */
+enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_ACCOUNT };
+struct run {
+	uint64_t id, call;
+	struct broker *b;
+	struct front *front; /* NULL: its call was answered and it goes on, in a sandbox */
+	struct owner *owner;
+	enum run_phase phase;
+	enum box_class box_class;
+	uint32_t flags;
+	const struct profile *profile;
+	struct limits limits;
+	uint32_t ttl_s, idle_s; /* CALL_STAYS */
+	enum run_start start;
+	struct box *box;
+	uint32_t number; /* in its box's stream; 0: none yet */
+	bool waits;      /* in its owner's queue */
+	bool in_flight;  /* counts for broker.in_flight */
+	bool retried, have_exit;
+	bool within;     /* runs in a sandbox that stays: its end is not the box's */
+	bool withdrawn;  /* within: told to end, nobody waits for it */
+	bool alone;      /* within: no other run has been going on beside it */
+	bool oom;        /* the engine said so while it ran */
+	bool asked;      /* the reaper for the final figures */
+	uint32_t misled; /* hints of an EXIT that was none */
+	uint64_t ask;    /* which of the box's questions to the reaper is its own */
+	uint8_t *early; /* payload of h_run that came with the submission; NULL: none, or written */
+	size_t early_len;
+	bool word_queued; /* call_granted is still in our memory: no RUN may be written */
+	uint32_t kept;    /* its place in the store, or STORE_NONE */
+	char run_id[33];
+	char tag[161];
+	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
+	uint64_t deadline_ns;              /* the reaper's; 0: none */
+	struct ipc_watch_figures baseline; /* within: as it started */
+	struct guest_g_exit exit;
+	uint8_t exit_raw[104];
+	enum end_cause cause; /* why its box ended without EXIT */
+	struct event *timer;  /* by phase: see on_timer */
+	TAILQ_ENTRY(run) front_entry, queue_entry, box_entry;
+};
+struct run *run_new(struct front *f, const struct ipc_call_submit *m, const struct decision *d);
+void run_start_in(struct run *r, struct box *x, const struct fit *fit); /* waiting box */
+void run_start_cold(struct run *r);
+void run_start_within(struct run *r, struct box *x); /* in a sandbox; it has room */
+/* Its call is answered now. In a sandbox what it started is told to end; else its box ends. May
+ * free r. */
+void run_withdraw(struct run *r, enum run_status status, enum end_cause cause);
+void run_cancel(struct run *r, enum end_cause cause); /* the caller is gone or wants no more */
+int run_frame_in(struct run *r, const struct ipc_call_frame *m); /* -EPROTO */
+void run_words_out(struct front *f); /* everything queued for f has left this process */
+void run_finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms);
+/* from box.c */
+void run_box_ready(struct run *r);
+void run_box_failed(struct run *r, const struct engine_result *why);
+void run_box_ended(struct run *r, enum end_cause cause); /* no EXIT came */
+void run_box_gone(struct run *r);
+void run_expect_exit(struct run *r); /* asks for the figures a moment before EXIT is handled */
+void run_guest_frame(struct run *r, const struct guest_frame *f);
+void run_figures(struct run *r, const struct ipc_watch_figures *m); /* NULL: none came in time */
+
+/* What run.c and frames.c share. */
+void run_grant(struct run *r);        /* r may be gone */
+void run_words_follow(struct run *r); /* its specification, unless the word waits; r may be gone */
+void run_set_phase(struct run *r, enum run_phase to);
+void run_set_timer(struct run *r, uint32_t ms);
+void run_account(struct run *r);                        /* it is over: asks for its figures */
+void run_let_go(struct run *r, enum run_status status); /* its call is answered, it goes on */
+void run_feed_itself(struct run *r); /* grants what a frontend would have granted */
+void run_tell_end(struct run *r, enum end_cause cause);
+
+/* ---- verdict.c: facts to status, pure ---- */
+struct run_facts {
+	const struct guest_g_exit *exit; /* NULL: none came */
+	enum end_cause cause;
+	bool oom_event;
+	bool within, alone;                               /* in a sandbox; and by itself there */
+	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
+};
+enum run_status verdict_status(const struct run_facts *f);
+const char *verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap);
+void verdict_figures(const struct run_facts *f, struct ipc_call_ended *out);
+/* Who or what ended a sandbox, as the middle of a sentence: "it was idle". */
+const char *verdict_cause(enum end_cause cause);
+
+#endif

@@ -1,0 +1,329 @@
+/*
+ * broker/sandbox.c - sandboxes that stay: their ids, their owners, their ends.
+ *
+ * Runs in: bailey-broker.
+ * Input: ids and requests of an untrusted frontend.
+ * Owns: struct sandbox, live and ended; those found by an id are never another
+ *       owner's, and what does not exist, is somebody else's or is no id at all gets
+ *       the same answer.
+ *
+ * A sandbox is a box in the state STAYS with a name. It ends with its box, and
+ * its box ends when it was idle or alive for too long, when its owner says so
+ * or when the connection it is bound to is closed. Its end is remembered for
+ * ten minutes, so that the owner hears why instead of an unknown id.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "broker.h"
+
+#define BUSY_RETRY_MS 1000u
+
+void
+sandbox_init(struct broker *b)
+{
+	TAILQ_INIT(&b->sandboxes.live);
+	TAILQ_INIT(&b->sandboxes.ended);
+	b->sandboxes.by_id = idmap_new(BOXES_MAX + SANDBOX_ENDED_MAX);
+}
+
+/* The first half of an id: random, so it may be the key. 0: it is no id. */
+static uint64_t
+key_of(const char *id, size_t n)
+{
+	uint8_t raw[16];
+	uint64_t key;
+
+	if (hex_decode(raw, sizeof(raw), id, n) < 0)
+		return 0;
+	memcpy(&key, raw, sizeof(key));
+	return key;
+}
+
+static void
+forget(struct broker *b, struct sandbox *s)
+{
+	TAILQ_REMOVE(&b->sandboxes.ended, s, entry);
+	b->sandboxes.n_ended--;
+	(void)idmap_take(b->sandboxes.by_id, key_of(s->id, 32));
+	owner_unref(b, s->owner);
+	free(s);
+}
+
+void
+sandbox_done(struct broker *b)
+{
+	struct sandbox *s;
+
+	if (!b->sandboxes.by_id)
+		return;
+	while ((s = TAILQ_FIRST(&b->sandboxes.live))) { /* its box went before */
+		TAILQ_REMOVE(&b->sandboxes.live, s, entry);
+		TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
+		b->sandboxes.n_ended++;
+	}
+	while ((s = TAILQ_FIRST(&b->sandboxes.ended)))
+		forget(b, s);
+	idmap_free(TAKE(b->sandboxes.by_id));
+}
+
+static struct sandbox *
+sandbox_find(const struct front *f, const struct ipc_str *id)
+{
+	uint64_t key = key_of(id->data, id->len);
+	struct sandbox *s = key ? idmap_get(f->b->sandboxes.by_id, key) : NULL;
+
+	return s && s->owner == f->owner && memcmp(s->id, id->data, 32) == 0 ? s : NULL;
+}
+
+/* New, with an id that nobody can guess. */
+static struct sandbox *
+sandbox_new(struct run *r)
+{
+	struct broker *b = r->b;
+	struct sandbox *s = xcalloc(1, sizeof(*s));
+	const struct box *x = r->box;
+	uint64_t now = clock_now_ms();
+	uint8_t raw[16];
+
+	*s = (struct sandbox){.box = r->box,
+			      .owner = owner_ref(r->owner),
+			      .profile = r->profile,
+			      .keep = r->flags & CALL_KEEP,
+			      .hold = r->flags & CALL_HOLD,
+			      .memory_bytes = x->limits.memory_bytes,
+			      .cpus_milli = x->limits.cpus_milli,
+			      .born_ms = now,
+			      .used_ms = now,
+			      .ttl_ms = (uint64_t)r->ttl_s * 1000,
+			      .idle_ms = (uint64_t)r->idle_s * 1000};
+	if (s->hold || (r->owner->kind != OWNER_TOKEN && !s->keep))
+		s->front = r->front;
+	do {
+		random_bytes(raw, sizeof(raw));
+		hex_encode(s->id, raw, sizeof(raw));
+	} while (key_of(s->id, 32) == 0 || idmap_put(b->sandboxes.by_id, key_of(s->id, 32), s) < 0);
+	TAILQ_INSERT_TAIL(&b->sandboxes.live, s, entry);
+	s->owner->sandboxes++;
+	b->sandboxes.memory_bytes += s->memory_bytes;
+	return s;
+}
+
+const char *
+sandbox_crowd(const struct front *f, uint64_t memory_bytes)
+{
+	const struct broker *b = f->b;
+
+	if (f->owner->sandboxes >= OWNER_BOXES_MAX)
+		return "You have as many sandboxes as you may. Destroy one with "
+		       "container_destroy_sandbox, or wait until one was idle for long enough.";
+	if (b->sandboxes.memory_bytes + memory_bytes > b->memory_max_bytes)
+		return "Sandboxes that stay take so much memory that there is none for another. "
+		       "Destroy one, or ask for a smaller memory_mb.";
+	return NULL;
+}
+
+void
+sandbox_born(struct run *r)
+{
+	struct box *x = r->box;
+
+	box_event(x, ON_STAY);
+	x->sandbox = sandbox_new(r);
+	log_info("box=%" PRIu64 " stays class=%d hold=%d ttl_s=%u idle_s=%u", x->id,
+		 (int)x->box_class, x->sandbox->hold, r->ttl_s, r->idle_s);
+}
+
+uint64_t
+sandbox_left_ms(const struct sandbox *s)
+{
+	uint64_t age = clock_now_ms() - s->born_ms;
+
+	return s->ttl_ms > age ? s->ttl_ms - age : 0;
+}
+
+/* ---- runs in it ---- */
+
+static void
+not_found(struct front *f, uint64_t call, const struct sandbox *s)
+{
+	uint64_t ago_s = s ? (clock_now_ms() - s->ended_ms) / 1000 : 0;
+	char text[400];
+
+	if (!s) { /* the frontend's words, the same as for what is no id */
+		front_refuse(f, call, RUN_not_found, "", 0);
+		return;
+	}
+	(void)snprintf(text, sizeof(text),
+		       "This sandbox ended %" PRIu64 " seconds ago because %s. "
+		       "container_create_sandbox makes another one.",
+		       ago_s, verdict_cause(s->cause));
+	front_refuse(f, call, RUN_not_found, text, 0);
+}
+
+static uint32_t
+runs_in(const struct box *x)
+{
+	const struct run *r;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	n++;
+	return n;
+}
+
+void
+sandbox_submit(struct front *f, const struct ipc_call_submit *m)
+{
+	struct sandbox *s = sandbox_find(f, &m->sandbox);
+	struct decision d;
+	struct run *r;
+
+	if (!s || !s->box) {
+		not_found(f, m->call, s);
+		return;
+	}
+	if (policy_decide_within(&f->b->settings, s->profile, &s->box->limits, m, &d) < 0) {
+		front_refuse(f, m->call, RUN_denied, d.message, 0);
+		return;
+	}
+	if (runs_in(s->box) >= GUEST_RUNS_MAX) {
+		front_refuse(f, m->call, RUN_busy,
+			     "As many runs as a sandbox takes are going on in this one. Try again "
+			     "when one has ended.",
+			     BUSY_RETRY_MS);
+		return;
+	}
+	s->used_ms = clock_now_ms();
+	r = run_new(f, m, &d);
+	r->box_class = s->box->box_class;
+	run_start_within(r, s->box);
+}
+
+void
+sandbox_used(struct box *x)
+{
+	if (x->sandbox)
+		x->sandbox->used_ms = clock_now_ms();
+}
+
+/* ---- ends ---- */
+
+void
+sandbox_box_ended(struct box *x)
+{
+	struct broker *b = x->b;
+	struct sandbox *s = TAKE(x->sandbox);
+
+	s->box = NULL;
+	s->front = NULL;
+	s->cause = x->cause;
+	s->ended_ms = clock_now_ms();
+	log_info("box=%" PRIu64 " stays no longer cause=%d age_ms=%" PRIu64, x->id, (int)s->cause,
+		 s->ended_ms - s->born_ms);
+	s->owner->sandboxes--;
+	b->sandboxes.memory_bytes -= s->memory_bytes;
+	TAILQ_REMOVE(&b->sandboxes.live, s, entry);
+	TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
+	if (++b->sandboxes.n_ended > SANDBOX_ENDED_MAX)
+		forget(b, TAILQ_FIRST(&b->sandboxes.ended));
+}
+
+void
+sandbox_front_gone(struct front *f)
+{
+	struct sandbox *s, *next;
+
+	for (s = TAILQ_FIRST(&f->b->sandboxes.live); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->front == f)
+			box_end(s->box, CAUSE_OWNER_GONE);
+	}
+}
+
+/* A run going on is use. */
+static enum end_cause
+over(const struct sandbox *s, uint64_t now_ms)
+{
+	if (now_ms >= s->born_ms + s->ttl_ms)
+		return CAUSE_LIFETIME;
+	if (TAILQ_EMPTY(&s->box->runs) && now_ms >= s->used_ms + s->idle_ms)
+		return CAUSE_IDLE;
+	return CAUSE_NONE;
+}
+
+void
+sandbox_tick(struct broker *b, uint64_t now_ms)
+{
+	struct sandbox *s, *next;
+
+	for (s = TAILQ_FIRST(&b->sandboxes.live); s; s = next) {
+		enum end_cause cause = over(s, now_ms);
+
+		next = TAILQ_NEXT(s, entry);
+		if (cause != CAUSE_NONE)
+			box_end(s->box, cause);
+	}
+	/* Not by a difference: one that ended just now did so after now_ms. */
+	while ((s = TAILQ_FIRST(&b->sandboxes.ended)) && now_ms >= s->ended_ms + SANDBOX_ENDED_MS)
+		forget(b, s);
+}
+
+/* ---- what its owner asks ---- */
+
+static void
+send_row(struct front *f, uint64_t call, const struct sandbox *s)
+{
+	uint64_t now = clock_now_ms();
+	bool alive = s->box != NULL;
+
+	(void)link_send(
+		f->link,
+		IPC_ROW(sandbox_row, .call = call, .sandbox = {s->id, 32},
+			.profile = IPC_STR(s->profile->name), .alive = alive, .cause = s->cause,
+			.keep = s->keep, .runs = alive ? runs_in(s->box) : 0,
+			.age_ms = now - s->born_ms,
+			.idle_ms = alive && !TAILQ_EMPTY(&s->box->runs) ? 0 : now - s->used_ms,
+			.idle_limit_ms = s->idle_ms, .ttl_ms = alive ? sandbox_left_ms(s) : 0,
+			.ended_ms = alive ? 0 : now - s->ended_ms, .memory_bytes = s->memory_bytes,
+			.cpus_milli = s->cpus_milli));
+}
+
+static void
+send_rows(struct front *f, uint64_t call, const struct sandbox_list *list)
+{
+	const struct sandbox *s;
+
+	TAILQ_FOREACH(s, list, entry)
+	if (s->owner == f->owner && !s->hold)
+		send_row(f, call, s);
+}
+
+void
+broker_on_sandbox_list(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct front *f = ctx;
+	uint64_t call = row->u.sandbox_list.call;
+
+	send_rows(f, call, &f->b->sandboxes.live);
+	send_rows(f, call, &f->b->sandboxes.ended);
+	(void)link_send(l, IPC_ROW(list_end, .call = call));
+}
+
+void
+broker_on_sandbox_destroy(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_sandbox_destroy *m = &row->u.sandbox_destroy;
+	struct front *f = ctx;
+	struct sandbox *s = sandbox_find(f, &m->sandbox);
+
+	(void)l;
+	if (!s || !s->box) {
+		not_found(f, m->call, s);
+		return;
+	}
+	box_end(s->box, CAUSE_DESTROYED);
+	front_refuse(f, m->call, RUN_ok, "", 0);
+}

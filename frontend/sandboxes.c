@@ -1,0 +1,238 @@
+/*
+ * frontend/sandboxes.c - sandboxes that stay: made, run in, listed, destroyed.
+ * Runs in: bailey-frontend.
+ * Input: checked arguments; the broker's rows.
+ * Owns: the list a listing collects.
+ *
+ * Whose a sandbox is, the broker knows; a malformed id gets the very answer that
+ * an unknown or a foreign one gets.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "frontend.h"
+
+#define LIST_MAX 256
+
+/* ---- made ---- */
+
+static void
+create_answer(struct call *c, const struct ipc_call_ended *ended)
+{
+	static const char *const starts[] = {
+		[START_WARM] = "warm", [START_LIVE] = "live", [START_COLD] = "cold"};
+	enum run_status status = result_known(ended->status);
+	cJSON *object;
+
+	if (status == RUN_ok && c->hold[0] == '\0')
+		status = RUN_internal;
+	object = result_status(status, &ended->message);
+	if (status == RUN_ok) {
+		uint32_t start = c->grant.start;
+
+		(void)cJSON_AddStringToObject(object, "sandbox_id", c->hold);
+		result_add_milli(object, "expires_in_seconds", c->grant.ttl_ms);
+		result_add_milli(object, "idle_timeout_seconds", c->grant.idle_ms);
+		result_add_count(object, "queue_ms", c->grant.queue_ms);
+		if (start < ARRAY_LEN(starts) && starts[start] != NULL)
+			(void)cJSON_AddStringToObject(object, "start", starts[start]);
+		else
+			(void)cJSON_AddNullToObject(object, "start");
+		result_add_limits(object, c);
+		c->hold[0] = '\0'; /* the client has its name now */
+	} else {
+		static const char *const names[] = {"sandbox_id",
+						    "expires_in_seconds",
+						    "idle_timeout_seconds",
+						    "queue_ms",
+						    "start",
+						    "limits"};
+
+		for (size_t i = 0; i < ARRAY_LEN(names); i++)
+			(void)cJSON_AddNullToObject(object, names[i]);
+	}
+	if (status == RUN_busy)
+		result_add_count(object, "retry_after_ms", ended->retry_ms);
+	result_send(c->fe, &c->to, object, NULL, run_status_is_error(status));
+}
+
+static const struct step create_steps[] = {{.flags = STEP_RUN, .submit = upcalls_submit}};
+static const struct plan create_plan = {create_steps, ARRAY_LEN(create_steps), create_answer, NULL};
+
+void
+tool_create(const struct tool_request *rq, enum tool_no tool)
+{
+	struct call *c = tools_new_call(rq, tool, &create_plan, NULL);
+
+	if (c == NULL)
+		return;
+	c->box_class = BOX_SHELL;
+	c->flags = CALL_STAYS | (args_true(rq->args, "keep") ? (uint32_t)CALL_KEEP : 0U);
+	specs_limits(&c->ask, rq->args);
+	tools_start(rq, tool, c, 0);
+}
+
+/* ---- run in ---- */
+
+static void
+exec_answer(struct call *c, const struct ipc_call_ended *ended)
+{
+	struct ipc_call_ended told = *ended;
+	char words[160];
+
+	if (ended->status == RUN_running && ended->message.len == 0) {
+		(void)snprintf(words, sizeof(words),
+			       "It runs in the background. Its output and its end: inspect_logs "
+			       "with run_id %s.",
+			       c->grant.run_id);
+		told.message = IPC_STR(words);
+	}
+	result_send_run(c->fe, &c->to, c, &told);
+}
+
+static const struct step exec_steps[] = {
+	{.flags = STEP_RUN | STEP_OUTPUT, .submit = upcalls_submit}};
+static const struct plan exec_plan = {exec_steps, ARRAY_LEN(exec_steps), exec_answer, NULL};
+
+void
+tool_exec(const struct tool_request *rq, enum tool_no tool)
+{
+	const char *id =
+		args_text(rq->args, tool == TOOL_docker_exec ? "container" : "sandbox_id", "");
+	bool command = cJSON_GetObjectItemCaseSensitive(rq->args, "command") != NULL;
+	bool argv = cJSON_GetObjectItemCaseSensitive(rq->args, "argv") != NULL;
+	bool background = args_true(rq->args, "background");
+	struct call *c;
+
+	if (command == argv) {
+		result_send_refusal(rq->fe, rq->to,
+				    command ? "Give either command or argv, not both."
+					    : "Give command (for bash) or argv (program and "
+					      "arguments).");
+		return;
+	}
+	if (background && *args_text(rq->args, "stdin", "") != '\0') {
+		result_send_refusal(rq->fe, rq->to,
+				    "A background run has no stdin. Write a file with "
+				    "container_write_file and redirect it.");
+		return;
+	}
+	c = tools_new_call(rq, tool, &exec_plan, id);
+	if (c == NULL)
+		return;
+	if (background)
+		c->flags |= CALL_BACKGROUND;
+	tools_start(rq, tool, c, specs_fill(c, tool, rq->args));
+}
+
+/* ---- listed ---- */
+
+const char *
+sandboxes_cause(uint32_t cause)
+{
+	static const char *const words[] = {
+		[CAUSE_DONE] = "done",
+		[CAUSE_CANCEL] = "cancelled",
+		[CAUSE_OWNER_GONE] = "connection ended",
+		[CAUSE_DEADLINE] = "time limit",
+		[CAUSE_LIFETIME] = "lifetime over",
+		[CAUSE_BAD_FRAME] = "broke the stream rules",
+		[CAUSE_SILENT] = "did not answer",
+		[CAUSE_BROKER_GONE] = "service restarted",
+		[CAUSE_UNUSED] = "service stopped",
+		[CAUSE_START] = "start failed",
+		[CAUSE_DIED] = "died",
+		[CAUSE_IDLE] = "idle",
+		[CAUSE_DESTROYED] = "destroyed",
+	};
+
+	return cause < ARRAY_LEN(words) && words[cause] != NULL ? words[cause] : "unknown";
+}
+
+static void
+list_row(struct call *c, const struct ipc_row *row)
+{
+	const struct ipc_sandbox_row *r = &row->u.sandbox_row;
+	cJSON *item;
+
+	if (row->num != IPC_NUM_sandbox_row || cJSON_GetArraySize(c->job) >= LIST_MAX)
+		return;
+	item = cJSON_CreateObject();
+	(void)cJSON_AddItemToArray(c->job, item);
+	result_add_visible(item, "sandbox_id", r->sandbox.data, r->sandbox.len);
+	result_add_visible(item, "profile", r->profile.data, r->profile.len);
+	(void)cJSON_AddStringToObject(item, "status", r->alive != 0 ? "running" : "ended");
+	if (r->alive != 0) {
+		(void)cJSON_AddNullToObject(item, "end");
+		(void)cJSON_AddNullToObject(item, "ended_seconds_ago");
+	} else {
+		(void)cJSON_AddStringToObject(item, "end", sandboxes_cause(r->cause));
+		result_add_milli(item, "ended_seconds_ago", r->ended_ms);
+	}
+	result_add_milli(item, "age_seconds", r->age_ms);
+	result_add_milli(item, "idle_seconds", r->idle_ms);
+	result_add_milli(item, "idle_timeout_seconds", r->idle_limit_ms);
+	result_add_milli(item, "expires_in_seconds", r->ttl_ms);
+	(void)cJSON_AddBoolToObject(item, "keep", r->keep != 0);
+	result_add_count(item, "runs", r->runs);
+	result_add_count(item, "memory_bytes", r->memory_bytes);
+	result_add_milli(item, "cpus", r->cpus_milli);
+}
+
+static void
+list_answer(struct call *c, const struct ipc_call_ended *ended)
+{
+	enum run_status status = result_known(ended->status);
+	cJSON *object = result_status(status, &ended->message);
+
+	(void)cJSON_AddItemToObject(object, "sandboxes", TAKE(c->job));
+	result_send(c->fe, &c->to, object, NULL, run_status_is_error(status));
+}
+
+static void
+list_done(void *job)
+{
+	cJSON_Delete(job);
+}
+
+static const struct step list_steps[] = {{.submit = upcalls_list, .row = list_row}};
+static const struct plan list_plan = {list_steps, ARRAY_LEN(list_steps), list_answer, list_done};
+
+void
+tool_list(const struct tool_request *rq, enum tool_no tool)
+{
+	struct call *c = tools_new_call(rq, tool, &list_plan, NULL);
+
+	if (c == NULL)
+		return;
+	c->job = cJSON_CreateArray();
+	tools_start(rq, tool, c, 0);
+}
+
+/* ---- destroyed ---- */
+
+static void
+destroy_answer(struct call *c, const struct ipc_call_ended *ended)
+{
+	enum run_status status = result_known(ended->status);
+
+	result_send(c->fe, &c->to, result_status(status, &ended->message), NULL,
+		    run_status_is_error(status));
+}
+
+static const struct step destroy_steps[] = {{.submit = upcalls_destroy}};
+static const struct plan destroy_plan = {destroy_steps, ARRAY_LEN(destroy_steps), destroy_answer,
+					 NULL};
+
+void
+tool_destroy(const struct tool_request *rq, enum tool_no tool)
+{
+	struct call *c =
+		tools_new_call(rq, tool, &destroy_plan, args_text(rq->args, "sandbox_id", ""));
+
+	if (c != NULL)
+		tools_start(rq, tool, c, 0);
+}

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""The image `full`, live: what it adds to slim is there and works in a sandbox's confinement, with
+a read-only root and without a network. Skipped where the engine has no such image: building it
+takes minutes (bailey image build full)."""
+
+import base64
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from tree import Tree, engine, for_users  # noqa: E402
+
+IMAGE = os.environ.get("BAILEY_IMAGE_FULL", "bailey/sandbox:full")
+PLOT = """
+import warnings; warnings.simplefilter("error")
+import os, numpy, pandas, matplotlib
+import matplotlib.pyplot as plt
+frame = pandas.DataFrame({"x": numpy.arange(50), "y": numpy.random.default_rng(1).normal(size=50).cumsum()})
+print(matplotlib.get_backend().lower(), frame.y.describe().loc["count"], (numpy.ones((64, 64)) @ numpy.ones((64, 64)))[0, 0])
+frame.plot(x="x", y="y", title="A walk")
+os.makedirs("artifacts")
+plt.savefig("artifacts/walk.png", dpi=60)
+"""
+
+
+class Full(unittest.TestCase):
+    def each(self, body):
+        def one(user):
+            with Tree(user=user, env={"SANDBOX_IMAGE": IMAGE}) as tree:
+                body(tree)
+
+        for_users(self, one)
+
+    def test_numpy_pandas_and_a_plot_without_a_warning(self):
+        def body(tree):
+            answer = tree.finish(tree.start("execute_code", {"language": "python", "code": PLOT, "timeout_seconds": 60, "artifacts": ["artifacts"]}), 90)
+            r = answer["result"]["structuredContent"]
+            self.assertEqual((r["status"], r["stdout"], r["stderr"]), ("ok", "agg 50.0 64.0\n", ""), r)
+            images = [c for c in answer["result"]["content"] if c["type"] == "image"]
+            self.assertEqual(len(images), 1)
+            self.assertTrue(base64.b64decode(images[0]["data"]).startswith(b"\x89PNG"))
+
+        self.each(body)
+
+    def test_tools_to_build_with(self):
+        def body(tree):
+            r = tree.command(
+                "set -e; git init -q p; cd p; git config user.email a@b; git config user.name n\n"
+                "printf '#include <iostream>\\nint main() { std::cout << 42 << std::endl; }\\n' >m.cc\n"
+                "printf 'm: m.cc\\n\\tg++ -o m m.cc\\n' >Makefile; make -s; ./m; git add -A; git commit -qm one; git log --oneline | wc -l\n"
+                "python3 -m venv --without-pip v; v/bin/python -c 'print(7)'; pip --version | cut -d' ' -f1; curl --version | cut -d' ' -f1 | head -n 1",
+                timeout_seconds=60, memory_mb=1024)
+            self.assertEqual(r["stdout"].split(), ["42", "1", "7", "pip", "curl"], r)
+
+        self.each(body)
+
+    def test_python_starts_without_site_customisation(self):
+        def body(tree):
+            r = tree.command("ls /usr/lib/python3/dist-packages/*.pth 2>&1 | head -n 1; find / -xdev -perm /6000 2>/dev/null | head -n 3; "
+                             "python3 -X importtime -c pass 2>&1 | grep -c distutils; ls /usr/lib/python3*/sitecustomize.py 2>/dev/null")
+            self.assertIn("No such file", r["stdout"].splitlines()[0])
+            self.assertEqual(r["stdout"].splitlines()[1:], ["0"], r)
+
+        self.each(body)
+
+
+if __name__ == "__main__":
+    if engine.request("GET", f"/images/{IMAGE}/json")[0] != 200:
+        tap.skip_all(f"the engine has no {IMAGE}: bailey image build full")
+    tap.main()

@@ -1,0 +1,71 @@
+/* frontend/memory.c: memory goes back once nothing happened for a second, and only where it is
+ * worth it. */
+#include "test.h"
+
+#include <event2/event.h>
+#include <malloc.h>
+
+#include "frontend.h"
+
+static size_t free_bytes, trims;
+
+struct mallinfo2 __wrap_mallinfo2(void);
+struct mallinfo2
+__wrap_mallinfo2(void)
+{
+	return (struct mallinfo2){.fordblks = free_bytes};
+}
+
+int __wrap_malloc_trim(size_t pad);
+int
+__wrap_malloc_trim(size_t pad)
+{
+	assert_int_equal(pad, 0);
+	trims++;
+	return 1;
+}
+
+static void
+spin(struct event_base *base, unsigned ms)
+{
+	uint64_t until = clock_now_ms() + ms;
+
+	while (clock_now_ms() < until) {
+		(void)event_base_loop(base, EVLOOP_NONBLOCK);
+		(void)usleep(2000);
+	}
+}
+
+static void
+test_after_a_second_without_use(void **state)
+{
+	struct frontend fe = {.base = event_base_new()};
+
+	(void)state;
+	memory_used(&fe); /* not open: nothing */
+	assert_int_equal(memory_open(&fe), 0);
+	free_bytes = (size_t)4 << 20;
+	memory_used(&fe);
+	spin(fe.base, 700);
+	memory_used(&fe); /* counts anew */
+	spin(fe.base, 700);
+	assert_int_equal(trims, 0);
+	spin(fe.base, 500);
+	assert_int_equal(trims, 1);
+	free_bytes = 1000; /* not worth it */
+	memory_used(&fe);
+	spin(fe.base, 1200);
+	assert_int_equal(trims, 1);
+	memory_close(&fe);
+	memory_close(&fe);
+	event_base_free(fe.base);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_after_a_second_without_use)};
+
+	memory_init();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
