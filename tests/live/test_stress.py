@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
 from tree import Gone, Tree, for_users, no_boxes_within, rss_kb  # noqa: E402
 
-SECONDS = float(os.environ.get("BAILEY_STRESS_SECONDS", "30"))
+SECONDS = float(os.environ.get("BAILEY_STRESS_SECONDS", "15"))
 SEED = int(os.environ.get("BAILEY_STRESS_SEED", str(random.randrange(1 << 30))))
 CALLERS = 5
 SICK = {"lost", "engine_unavailable", "busy", "queue_timeout", "start_timeout"}
