@@ -214,14 +214,15 @@ run_guest_frame(struct run *r, const struct guest_frame *f)
 		guest_exit(r, f);
 		return;
 	}
-	if (f->row->type == GUEST_g_out || f->row->type == GUEST_g_tail)
-		store_put(r->b->store, r->kept, f->stream, f->payload, f->len,
-			  f->row->type == GUEST_g_tail);
+	/* On its way to the client first: the store's fresh pages take their time. */
 	if (r->front)
 		(void)link_send(r->front->link,
 				IPC_ROW(run_frame, .call = r->call, .type = f->row->type,
 					.stream = f->stream, .data = {f->payload, f->len}));
-	else if (f->row->type == GUEST_g_out)
+	if (f->row->type == GUEST_g_out || f->row->type == GUEST_g_tail)
+		store_put(r->b->store, r->kept, f->stream, f->payload, f->len,
+			  f->row->type == GUEST_g_tail);
+	if (!r->front && f->row->type == GUEST_g_out)
 		feed_stream(r, f->stream);
 	n = session_ack(&x->session, false, ack);
 	if (n && x->attach)
