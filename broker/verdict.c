@@ -44,8 +44,8 @@ without_exit(const struct run_facts *f)
 		return RUN_timed_out;
 	case CAUSE_CANCEL:
 	case CAUSE_OWNER_GONE:
-	case CAUSE_DESTROYED:
 		return RUN_cancelled;
+	case CAUSE_DESTROYED: /* another call's doing: whoever waits for this one is told */
 	case CAUSE_NONE:
 	case CAUSE_DONE:
 	case CAUSE_LIFETIME:

@@ -186,7 +186,7 @@ class Sandboxes(unittest.TestCase):
             self.assertEqual(r["status"], "ok", r)
             r = tree.wait(running)
             self.assertTrue(r["_isError"])
-            self.assertIn(r["status"], ("lost", "cancelled", "not_found"), r)
+            self.assertIn(r["status"], ("lost", "not_found"), r)
             r = box.run("echo x")
             self.assertEqual(r["status"], "not_found", r)
             self.assertRegex(r["message"], "destroy")

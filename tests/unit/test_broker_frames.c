@@ -338,7 +338,7 @@ test_kept(void **state)
 	box_end(x, CAUSE_DESTROYED);
 	store_facts(w->b.store, store_find(w->b.store, id, o), &facts);
 	assert_true(facts.ended);
-	assert_int_equal(facts.end.status, RUN_cancelled);
+	assert_int_equal(facts.end.status, RUN_lost);
 	assert_int_equal(facts.end.cause, CAUSE_DESTROYED);
 }
 
