@@ -20,7 +20,6 @@
 /* Killing and making a container take both processors for tens of milliseconds: whoever asked reads
  * the answer first. */
 #define YIELD_MS 2u
-#define QUIET_MS 50u       /* most calls are over by then */
 #define LINGER_MS 100u     /* after destroy: the stream may still hold EXIT */
 #define AUTOREMOVE_MS 150u /* after a seen death the engine removes it by itself */
 #define RETRY_FIRST_MS 100u
@@ -265,18 +264,10 @@ act_warm(struct box *x)
 		 x->warm_ms - x->born_ms);
 }
 
-/* A refill now would only slow down this one call. */
-static void
-keep_quiet(struct broker *b)
-{
-	if (b->in_flight == 1)
-		b->quiet_until_ms = clock_now_ms() + QUIET_MS;
-}
-
 static void
 act_grant(struct box *x)
 {
-	keep_quiet(x->b);
+	pool_quiet_for_call(x->b);
 	if (!x->warm_ms)
 		box_ask_baseline(x);
 }

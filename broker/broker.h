@@ -126,6 +126,10 @@ void front_refuse(struct front *f, uint64_t call, enum run_status status, const 
 		  uint32_t retry_ms);
 struct run *front_run(struct front *f, uint64_t call);
 
+/* Most calls are over by then. Until then the reaper is not told of a run, nor a pool refilled
+ * beside a lone one: the run's timer then does the first and brings the second about. */
+#define TELL_DEADLINE_MS 50u
+
 /* ---- pool.c ---- */
 struct pool {
 	struct box_list ready;
@@ -142,6 +146,8 @@ void pool_used(struct broker *b, const struct profile *p, enum box_class c, bool
 void pool_add(struct box *x);    /* it is WARM */
 void pool_remove(struct box *x); /* leaves ready list or starting count */
 void pool_refill(struct broker *b);
+/* A lone call starts: a refill beside it would only slow it down. */
+void pool_quiet_for_call(struct broker *b);
 void pool_tick(struct broker *b, uint64_t now_ms);
 bool pool_evict(struct broker *b); /* ends one waiting box to free memory */
 void pool_drain(struct broker *b);

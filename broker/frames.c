@@ -15,8 +15,6 @@
 
 #include "broker.h"
 
-#define TELL_DEADLINE_MS 50u
-
 /* When the reaper is to end the box for this run: later than the guest's own end of it. One that
  * waits its turn in the guest begins at the latest when those before it are ended. */
 static uint64_t
@@ -44,8 +42,7 @@ run_written(struct run *r)
 
 	run_set_phase(r, PHASE_ACTIVE);
 	r->deadline_ns = deadline_of(r);
-	if (b->in_flight == 1) /* a refill now would only slow down this one call */
-		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
+	pool_quiet_for_call(b);
 	run_set_timer(r, TELL_DEADLINE_MS);
 	if (!r->within)
 		box_event(x, ON_RUN);

@@ -318,6 +318,13 @@ make_room(struct broker *b, const struct pool *needy)
 }
 
 void
+pool_quiet_for_call(struct broker *b)
+{
+	if (b->in_flight == 1)
+		b->quiet_until_ms = clock_now_ms() + TELL_DEADLINE_MS;
+}
+
+void
 pool_refill(struct broker *b)
 {
 	struct limits limits;
