@@ -7,13 +7,25 @@
  *
  * A box counts against its owner and against memory from its intent until the
  * engine confirmed that it is gone; one that waits in the pool counts against
- * memory only. Owners take turns. Whoever's turn it is waits for memory and
- * those behind wait too: a large request is not starved by small ones. An owner
- * at its own cap is passed over.
+ * memory only. Owners take turns; one at its own cap is passed over. So is a run
+ * for which there is no memory now, by any that fits: but five seconds after it
+ * was passed over first nothing else starts, for ten seconds at most, in which
+ * all that have the usual time limit end.
+ *
+ * What cannot become true by waiting is told at once: a full queue, a sandbox
+ * that stays beyond what an owner may have, memory that sandboxes hold which stay.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #include "broker.h"
+
+#define CROWD_RETRY_MS 10000u
+#define OVERTAKEN_MS 5000u /* so long a run that does not fit is passed over … */
+#define RESERVED_MS 10000u /* … and so long, then, nothing else starts */
+#define STARTS_MIN 8u      /* containers started at once; more of them end no sooner */
+#define STARTS_PER_CPU 2u
 
 #define RETRY_MIN_MS 250u
 #define RETRY_MAX_MS 10000u
@@ -97,58 +109,273 @@ admission_resize(struct box *x, const struct limits *to)
 	x->limits.cpus_milli = to->cpus_milli;
 }
 
-/* 1: started; 0: must wait for memory. */
-static int
+/* ---- what waiting does not change ---- */
+
+void
+admission_creates(struct run *r)
+{
+	struct sandboxes *s = &r->b->sandboxes;
+
+	if ((r->flags & (CALL_STAYS | CALL_HOLD)) != CALL_STAYS)
+		return;
+	r->creates = true;
+	r->owner->creating++;
+	s->creating_bytes += r->limits.memory_bytes;
+}
+
+void
+admission_created(struct run *r)
+{
+	if (!r->creates)
+		return;
+	r->creates = false;
+	r->owner->creating--;
+	r->b->sandboxes.creating_bytes -= r->limits.memory_bytes;
+}
+
+static const char *
+say_crowd(char *out, size_t cap, uint64_t have, uint64_t most)
+{
+	if (have)
+		(void)snprintf(out, cap,
+			       "Sandboxes that stay hold %" PRIu64 " of the %" PRIu64
+			       " MiB of all sandboxes together, so there is none for another. "
+			       "Destroy one, or ask for a smaller memory_mb.",
+			       have >> 20, most >> 20);
+	else
+		(void)snprintf(out, cap,
+			       "You have %u sandboxes, as many as one owner may. Destroy one with "
+			       "container_destroy_sandbox, or wait until one was idle for long "
+			       "enough.",
+			       OWNER_BOXES_MAX);
+	return out;
+}
+
+const char *
+admission_crowd(const struct broker *b, const struct owner *o, uint32_t flags,
+		uint64_t memory_bytes, char *out, size_t cap)
+{
+	bool creates = (flags & (CALL_STAYS | CALL_HOLD)) == CALL_STAYS;
+	uint32_t n = o->sandboxes + (creates ? o->creating : 0);
+	uint64_t held = b->sandboxes.memory_bytes + (creates ? b->sandboxes.creating_bytes : 0);
+
+	if (n >= OWNER_BOXES_MAX)
+		return say_crowd(out, cap, 0, 0);
+	if (held + memory_bytes > b->memory_max_bytes)
+		return say_crowd(out, cap, held, b->memory_max_bytes);
+	return NULL;
+}
+
+bool
+admission_refuse(struct front *f, uint64_t call, uint32_t flags, uint64_t memory_bytes)
+{
+	const struct broker *b = f->b;
+	const struct owner *o = f->owner;
+	char text[300];
+
+	if (admission_crowd(b, o, flags, memory_bytes, text, sizeof(text))) {
+		front_refuse(f, call, RUN_busy, text, CROWD_RETRY_MS);
+		return true;
+	}
+	if (o->queued < OWNER_QUEUE_MAX && b->queued < QUEUE_MAX)
+		return false;
+	(void)snprintf(text, sizeof(text),
+		       "%u %s wait for a sandbox already, as many as may. Try again after the "
+		       "given time.",
+		       o->queued < OWNER_QUEUE_MAX ? QUEUE_MAX : OWNER_QUEUE_MAX,
+		       o->queued < OWNER_QUEUE_MAX ? "calls" : "of your calls");
+	front_refuse(f, call, RUN_busy, text, admission_retry_ms(b));
+	return true;
+}
+
+/* Sandboxes have come that stay: what waits for their places is told now. */
+static bool
+ended_hopeless(struct run *r)
+{
+	char text[300];
+	uint32_t single = r->flags & ~(uint32_t)CALL_STAYS; /* it is counted among the creating */
+
+	if (!admission_crowd(r->b, r->owner, single, r->limits.memory_bytes, text, sizeof(text)))
+		return false;
+	run_finish(r, RUN_busy, text, CROWD_RETRY_MS);
+	return true;
+}
+
+/* ---- turns ---- */
+
+static bool
+has_turn(const struct owner *o)
+{
+	return o->queued && o->boxes < OWNER_BOXES_MAX;
+}
+
+bool
+admission_waits(const struct broker *b)
+{
+	const struct owner *o;
+
+	TAILQ_FOREACH(o, &b->owners, link)
+	if (has_turn(o))
+		return true;
+	return false;
+}
+
+static uint32_t
+starts_max(const struct broker *b)
+{
+	uint32_t n = STARTS_PER_CPU * b->probe.info.cpus;
+
+	return n > STARTS_MIN ? n : STARTS_MIN;
+}
+
+/* True: it has left the queue, and may be gone. */
+static bool
 try_start(struct run *r)
 {
 	struct broker *b = r->b;
 	struct fit fit;
 	struct box *x = pool_take(r, &fit);
 
+	if (!x && !pool_could_adopt(r) &&
+	    (b->starting >= starts_max(b) || !admission_fits(b, r->limits.memory_bytes)))
+		return false;
 	pool_used(b, r->profile, r->box_class, !x);
-	if (x) {
+	if (x)
 		run_start_in(r, x, &fit);
-		return 1;
-	}
-	if (!pool_could_adopt(r) && !admission_fits(b, r->limits.memory_bytes)) {
-		(void)pool_evict(b);
-		return 0;
-	}
-	run_start_cold(r);
-	return 1;
+	else
+		run_start_cold(r);
+	return true;
 }
 
-/* The first owner in turn order that has a run waiting and room for a box. */
-static struct owner *
-next_owner(struct broker *b)
+/* A box of the pool gives way where that brings r its memory; not while what is ending does. */
+static void
+make_room(struct broker *b, const struct run *r)
 {
+	uint64_t leaving = 0, waiting = 0, need = r->limits.memory_bytes, id;
+	size_t cursor = 0;
+	void *obj;
+
+	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
+		const struct box *x = obj;
+
+		if (x->counted && x->state >= BOX_SPENT)
+			leaving += x->limits.memory_bytes;
+		else if (x->pooled == POOL_READY)
+			waiting += x->limits.memory_bytes;
+	}
+	while (b->memory_bytes - leaving + need > b->memory_max_bytes &&
+	       b->memory_bytes - leaving - waiting + need <= b->memory_max_bytes) {
+		uint64_t freed = pool_evict(b);
+
+		if (!freed)
+			return;
+		leaving += freed;
+		waiting -= freed;
+	}
+}
+
+/* The run that was passed over for long enough: until it starts nothing else does. */
+static struct run *
+overdue(struct broker *b, uint64_t now)
+{
+	struct run *r, *oldest = NULL;
 	struct owner *o;
 
 	TAILQ_FOREACH(o, &b->owners, link)
-	if (o->queued && o->boxes < OWNER_BOXES_MAX)
-		return o;
-	return NULL;
+	{
+		if (!has_turn(o))
+			continue;
+		TAILQ_FOREACH(r, &o->queue, queue_entry)
+		if (r->overtaken_ms && now >= r->overtaken_ms + OVERTAKEN_MS &&
+		    now < r->overtaken_ms + OVERTAKEN_MS + RESERVED_MS &&
+		    (!oldest || r->overtaken_ms < oldest->overtaken_ms))
+			oldest = r;
+	}
+	return oldest;
+}
+
+/* The first of an owner's that can start; *ret_first: the first for which there is no memory. */
+static bool
+start_one_of(struct owner *o, uint64_t *ret_first)
+{
+	struct run *r;
+
+	TAILQ_FOREACH(r, &o->queue, queue_entry)
+	{
+		if (try_start(r))
+			return true;
+		if (!*ret_first && !admission_fits(r->b, r->limits.memory_bytes))
+			*ret_first = r->id;
+	}
+	return false;
+}
+
+/* Starts one run, of whoever's turn it is. */
+static bool
+pump_one(struct broker *b)
+{
+	uint64_t now = clock_now_ms(), first = 0;
+	struct run *r = overdue(b, now);
+	struct owner *o;
+
+	if (r) {
+		if (try_start(r))
+			return true;
+		make_room(b, r);
+		return false;
+	}
+	TAILQ_FOREACH(o, &b->owners, link)
+	{
+		if (!has_turn(o))
+			continue;
+		owner_ref(o);
+		if (start_one_of(o, &first)) {
+			TAILQ_REMOVE(&b->owners, o, link);
+			TAILQ_INSERT_TAIL(&b->owners, o, link);
+			owner_unref(b, o);
+			r = idmap_get(b->runs, first);
+			if (r && r->waits && !r->overtaken_ms)
+				r->overtaken_ms = now;
+			return true;
+		}
+		owner_unref(b, o);
+	}
+	r = idmap_get(b->runs, first);
+	if (r)
+		make_room(b, r);
+	return false;
 }
 
 void
 admission_pump(struct broker *b)
 {
-	struct owner *o;
+	while (b->queued && b->probe.state == ENGINE_UP && b->reaper && !b->stopping)
+		if (!pump_one(b))
+			return;
+}
 
-	if (b->probe.state != ENGINE_UP || !b->reaper || b->stopping)
-		return;
-	while ((o = next_owner(b))) {
-		owner_ref(o);
-		if (try_start(TAILQ_FIRST(&o->queue)) == 0) {
-			owner_unref(b, o);
-			return;
-		}
-		TAILQ_REMOVE(&b->owners, o, link);
-		TAILQ_INSERT_TAIL(&b->owners, o, link);
-		owner_unref(b, o);
-		if (b->probe.state != ENGINE_UP)
-			return;
-	}
+/* ---- the clock ---- */
+
+static void
+queue_timeout(struct run *r)
+{
+	const struct broker *b = r->b;
+	char text[300];
+
+	if (r->owner->boxes >= OWNER_BOXES_MAX)
+		(void)snprintf(
+			text, sizeof(text),
+			"All %u sandboxes you may have were in use for %u seconds. Try again "
+			"later, or end one.",
+			OWNER_BOXES_MAX, QUEUE_WAIT_MS / 1000);
+	else if (!admission_fits(r->b, r->limits.memory_bytes))
+		(void)snprintf(text, sizeof(text),
+			       "The %" PRIu64 " MiB of all sandboxes together were in use for %u "
+			       "seconds. Try again later, or ask for a smaller memory_mb.",
+			       b->memory_max_bytes >> 20, QUEUE_WAIT_MS / 1000);
+	else
+		(void)snprintf(text, sizeof(text), "%s", run_status_advice(RUN_queue_timeout));
+	run_finish(r, RUN_queue_timeout, text, admission_retry_ms(b));
 }
 
 void
@@ -161,8 +388,10 @@ admission_tick(struct broker *b, uint64_t now_ms)
 	while (idmap_next(b->runs, &cursor, &id, &obj)) {
 		struct run *r = obj;
 
-		if (r->phase == PHASE_QUEUED && now_ms - r->queued_ms >= QUEUE_WAIT_MS) {
-			run_finish(r, RUN_queue_timeout, NULL, 0);
+		if (r->phase == PHASE_QUEUED && ended_hopeless(r)) {
+			continue;
+		} else if (r->phase == PHASE_QUEUED && now_ms - r->queued_ms >= QUEUE_WAIT_MS) {
+			queue_timeout(r);
 		} else if ((r->phase == PHASE_STARTING || r->phase == PHASE_GRANTED) && r->front &&
 			   now_ms - r->left_queue_ms >= START_WAIT_MS) {
 			run_withdraw(r, RUN_start_timeout, CAUSE_START);

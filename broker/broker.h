@@ -90,7 +90,8 @@ struct owner {
 	char principal[65]; /* of OWNER_TOKEN; else "" */
 	uint32_t refs;      /* fronts, runs, boxes, sandboxes */
 	uint32_t boxes;     /* live ones */
-	uint32_t sandboxes; /* those of them that stay */
+	uint32_t sandboxes; /* those of them that stay, however long a call takes */
+	uint32_t creating;  /* calls that are to make one more of these */
 	uint32_t queued;
 	struct run_list queue;
 };
@@ -149,12 +150,21 @@ void pool_refill(struct broker *b);
 /* A lone call starts: a refill beside it would only slow it down. */
 void pool_quiet_for_call(struct broker *b);
 void pool_tick(struct broker *b, uint64_t now_ms);
-bool pool_evict(struct broker *b); /* ends one waiting box to free memory */
+uint64_t pool_evict(struct broker *b); /* ends one waiting box: its memory; 0: there is none */
 void pool_drain(struct broker *b);
 struct pool *pool_of(struct broker *b, const struct profile *p, enum box_class c);
 
 /* ---- admission.c: queue and caps ---- */
-int admission_enqueue(struct run *r); /* -EBUSY: a queue is full */
+/* Why no box will become free for a call of o however long it waits: those there are stay. NULL:
+ * one may. */
+const char *admission_crowd(const struct broker *b, const struct owner *o, uint32_t flags,
+			    uint64_t memory_bytes, char *out, size_t cap);
+/* Answers the call busy where waiting brings it nothing, or nobody may wait any more. */
+bool admission_refuse(struct front *f, uint64_t call, uint32_t flags, uint64_t memory_bytes);
+void admission_creates(struct run *r); /* until then a sandbox it is to make counts already: */
+void admission_created(struct run *r); /* it was made, or never will be */
+bool admission_waits(const struct broker *b); /* for more than its owner's other boxes to end */
+int admission_enqueue(struct run *r);         /* -EBUSY: a queue is full */
 void admission_dequeue(struct run *r);
 void admission_pump(struct broker *b);
 void admission_tick(struct broker *b, uint64_t now_ms);

@@ -11,8 +11,9 @@
  * lowers it to the profile's figure. All pools together hold at most POOL_CAP
  * boxes; a pool that is used and has none gets the place of a box beyond another's
  * figure, else of the pool used longest ago. Refilling is one at a time, never while a caller waits
- * for a container of its own, and beside running calls only when the pool has nothing ready: a
- * container start beside a warm call costs that call more than it gains.
+ * for a container of its own (one whose owner has all it may have waits for those), and beside
+ * running calls only when the pool has nothing ready: a container start beside a warm call costs
+ * that call more than it gains.
  */
 #include <string.h>
 
@@ -288,15 +289,16 @@ longest_unused(struct broker *b, bool surplus)
 }
 
 /* Ends the waiting box whose pool was used longest ago. */
-bool
+uint64_t
 pool_evict(struct broker *b)
 {
 	struct pool *oldest = longest_unused(b, false);
+	struct box *x = oldest ? TAILQ_FIRST(&oldest->ready) : NULL;
 
-	if (!oldest)
-		return false;
-	box_end(TAILQ_FIRST(&oldest->ready), CAUSE_UNUSED);
-	return true;
+	if (!x)
+		return 0;
+	box_end(x, CAUSE_UNUSED);
+	return x->limits.memory_bytes;
 }
 
 /* All places are taken and this pool, in use, has none of them: demand for one class must not
@@ -339,8 +341,8 @@ pool_refill(struct broker *b)
 	    clock_now_ms() < b->refill_after_ms || clock_now_ms() < b->quiet_until_ms)
 		return;
 	pool = neediest(b, &i, &c, &total, &starting);
-	if (!pool || starting || (b->in_flight && pool->n_ready) || b->starting || b->queued ||
-	    (total >= POOL_CAP && !make_room(b, pool)))
+	if (!pool || starting || (b->in_flight && pool->n_ready) || b->starting ||
+	    admission_waits(b) || (total >= POOL_CAP && !make_room(b, pool)))
 		return;
 	profile = profile_at(i);
 	policy_defaults(&b->settings, profile, &limits);

@@ -13,8 +13,6 @@
 
 #include "broker.h"
 
-#define CROWD_RETRY_MS 10000u
-
 /* Which flags go together; what does not is no request of ours. */
 static bool
 makes_sense(const struct ipc_call_submit *m)
@@ -39,7 +37,6 @@ submit_run(struct front *f, const struct ipc_call_submit *m)
 {
 	struct broker *b = f->b;
 	struct decision d;
-	const char *crowd;
 	struct run *r;
 
 	if (policy_decide(&b->settings, m, &d) < 0) {
@@ -53,20 +50,13 @@ submit_run(struct front *f, const struct ipc_call_submit *m)
 			     0);
 		return;
 	}
-	crowd = sandbox_crowd(f, d.limits.memory_bytes);
-	if (crowd) {
-		front_refuse(f, m->call, RUN_busy, crowd, CROWD_RETRY_MS);
+	if (admission_refuse(f, m->call, m->flags, d.limits.memory_bytes))
 		return;
-	}
-	if (f->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX) {
-		front_refuse(f, m->call, RUN_busy, run_status_advice(RUN_busy),
-			     admission_retry_ms(b));
-		return;
-	}
 	r = run_new(f, m, &d);
 	if ((m->flags & (CALL_STAYS | CALL_HOLD)) == CALL_STAYS)
 		r->box_class = BOX_SHELL; /* its interpreters start when they are asked for */
-	(void)admission_enqueue(r);       /* room was checked above */
+	admission_creates(r);
+	(void)admission_enqueue(r); /* room was checked above */
 	if (b->probe.state == ENGINE_UP) {
 		admission_pump(b);
 	} else {

@@ -95,10 +95,13 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 void
 run_set_phase(struct run *r, enum run_phase to)
 {
-	if (to == PHASE_STARTING)
+	if (to == PHASE_STARTING) {
 		r->b->starting++;
-	else if (r->phase == PHASE_STARTING)
+	} else if (r->phase == PHASE_STARTING) {
 		r->b->starting--;
+		if (r->b->queued)
+			broker_soon(r->b); /* as many start at once as may */
+	}
 	r->phase = to;
 }
 
@@ -148,6 +151,7 @@ leave(struct run *r)
 	struct broker *b = r->b;
 
 	admission_dequeue(r);
+	admission_created(r);
 	count_in_flight(r, false);
 	run_set_phase(r, PHASE_ACCOUNT);
 	leave_front(r);

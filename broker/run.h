@@ -22,6 +22,7 @@ struct run {
 	struct box *box;
 	uint32_t number; /* in its box's stream; 0: none yet */
 	bool waits;      /* in its owner's queue */
+	bool creates;    /* counts as a sandbox that is to stay */
 	bool in_flight;  /* counts for broker.in_flight */
 	bool retried, have_exit;
 	bool within;     /* runs in a sandbox that stays: its end is not the box's */
@@ -38,7 +39,8 @@ struct run {
 	char run_id[33];
 	char tag[161];
 	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
-	uint64_t deadline_ns;              /* the reaper's; 0: none */
+	uint64_t overtaken_ms; /* in the queue: when one behind it was started first; 0: never */
+	uint64_t deadline_ns;  /* the reaper's; 0: none */
 	struct ipc_watch_figures baseline; /* within: as it started */
 	struct guest_g_exit exit;
 	uint8_t exit_raw[104];

@@ -106,23 +106,11 @@ sandbox_new(struct run *r)
 		hex_encode(s->id, raw, sizeof(raw));
 	} while (key_of(s->id, 32) == 0 || idmap_put(b->sandboxes.by_id, key_of(s->id, 32), s) < 0);
 	TAILQ_INSERT_TAIL(&b->sandboxes.live, s, entry);
-	s->owner->sandboxes++;
-	b->sandboxes.memory_bytes += s->memory_bytes;
+	if (!s->hold) { /* that one ends with its call: others may wait for it */
+		s->owner->sandboxes++;
+		b->sandboxes.memory_bytes += s->memory_bytes;
+	}
 	return s;
-}
-
-const char *
-sandbox_crowd(const struct front *f, uint64_t memory_bytes)
-{
-	const struct broker *b = f->b;
-
-	if (f->owner->sandboxes >= OWNER_BOXES_MAX)
-		return "You have as many sandboxes as you may. Destroy one with "
-		       "container_destroy_sandbox, or wait until one was idle for long enough.";
-	if (b->sandboxes.memory_bytes + memory_bytes > b->memory_max_bytes)
-		return "Sandboxes that stay take so much memory that there is none for another. "
-		       "Destroy one, or ask for a smaller memory_mb.";
-	return NULL;
 }
 
 void
@@ -223,8 +211,10 @@ sandbox_box_ended(struct box *x)
 	s->ended_ms = clock_now_ms();
 	log_info("box=%" PRIu64 " stays no longer cause=%d age_ms=%" PRIu64, x->id, (int)s->cause,
 		 s->ended_ms - s->born_ms);
-	s->owner->sandboxes--;
-	b->sandboxes.memory_bytes -= s->memory_bytes;
+	if (!s->hold) {
+		s->owner->sandboxes--;
+		b->sandboxes.memory_bytes -= s->memory_bytes;
+	}
 	TAILQ_REMOVE(&b->sandboxes.live, s, entry);
 	TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
 	if (++b->sandboxes.n_ended > SANDBOX_ENDED_MAX)

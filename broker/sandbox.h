@@ -26,14 +26,12 @@ TAILQ_HEAD(sandbox_list, sandbox);
 struct sandboxes {
 	struct sandbox_list live, ended;
 	uint32_t n_ended;
-	uint64_t memory_bytes; /* of the live ones */
-	struct idmap *by_id;   /* by the first half of the id */
+	uint64_t memory_bytes;   /* of the live ones that do not end with a call */
+	uint64_t creating_bytes; /* of those that calls are creating */
+	struct idmap *by_id;     /* by the first half of the id */
 };
 void sandbox_init(struct broker *b);
 void sandbox_done(struct broker *b);
-/* Why no box will become free for a call of f however long it waits: those there are stay. NULL:
- * one may. */
-const char *sandbox_crowd(const struct front *f, uint64_t memory_bytes);
 void sandbox_born(struct run *r);                  /* its box becomes a sandbox of its owner */
 uint64_t sandbox_left_ms(const struct sandbox *s); /* of its lifetime */
 /* call_submit with a sandbox's id. */

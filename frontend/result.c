@@ -294,7 +294,7 @@ result_run(struct call *c, const struct ipc_call_ended *ended)
 		     ended->baseline_bytes);
 	add_guest(object, guest);
 	add_grant(object, c);
-	if (status == RUN_busy)
+	if (ended->retry_ms > 0)
 		result_add_count(object, "retry_after_ms", ended->retry_ms);
 	return object;
 }

@@ -54,7 +54,7 @@ create_answer(struct call *c, const struct ipc_call_ended *ended)
 		for (size_t i = 0; i < ARRAY_LEN(names); i++)
 			(void)cJSON_AddNullToObject(object, names[i]);
 	}
-	if (status == RUN_busy)
+	if (ended->retry_ms > 0)
 		result_add_count(object, "retry_after_ms", ended->retry_ms);
 	result_send(c->fe, &c->to, object, NULL, run_status_is_error(status));
 }

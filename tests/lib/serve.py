@@ -158,6 +158,7 @@ class Http:
         self.token = server.token_for[principal]
         self.modern = modern
         self.session = None
+        self.lock = threading.Lock()
         self.next_id = 0
         self.notes = queue.Queue()
         if not modern and initialize:
@@ -190,10 +191,12 @@ class Http:
 
     def open(self, method, params=None, timeout=60):
         """A request on its way: its number and its stream."""
-        self.next_id += 1
+        with self.lock:
+            self.next_id += 1
+            number = self.next_id
         name = (params or {}).get("uri" if method == "resources/read" else "name")
-        stream = self.send(self.message(method, params, self.next_id), self.headers(method, name), timeout=timeout)
-        return self.next_id, stream
+        stream = self.send(self.message(method, params, number), self.headers(method, name), timeout=timeout)
+        return number, stream
 
     def request(self, method, params=None, timeout=60):
         number, stream = self.open(method, params, timeout)

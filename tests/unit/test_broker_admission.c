@@ -54,6 +54,7 @@ test_full_queue_is_busy_at_once(void **state)
 	assert_int_equal(seen_of(c, last)->end.status, RUN_busy);
 	assert_true(seen_of(c, last)->end.retry_ms >= 250);
 	assert_true(seen_of(c, last)->end.retry_ms <= 10000);
+	assert_non_null(strstr(seen_of(c, last)->message, "64")); /* the cap that was met */
 }
 
 static void
@@ -142,27 +143,269 @@ test_memory_cap_and_pool_giving_way(void **state)
 	assert_int_equal(seen_of(c, call)->end.status, RUN_denied);
 }
 
+static struct ipc_call_submit
+sized(uint64_t mb)
+{
+	return (struct ipc_call_submit){
+		.box_class = BOX_SHELL, .profile = IPC_STR("build"), .memory_bytes = mb << 20};
+}
+
+/* What does not fit is passed over by what does, for a while; then all wait for it, for a while. */
 static void
-test_the_turn_waits_for_memory(void **state)
+test_what_does_not_fit_is_passed_over_for_a_while(void **state)
 {
 	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
-	struct ipc_call_submit big = {.box_class = BOX_SHELL, .profile = IPC_STR("build")};
-	uint64_t running, large;
+	uint64_t running, large, call;
 
 	(void)state;
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	w->b.memory_max_bytes = UINT64_C(2048) << 20;
 	fake.guest.exit = false;
-	running = submit(b, BOX_SHELL);
+	running = submit_with(b, sized(256));
 	assert_true(granted(b, running));
-	large = submit_with(a, big);
+	large = submit_with(a, sized(2048));
+	call = submit_with(a, sized(256)); /* of the same owner, too */
+	assert_true(granted(a, call));
+	assert_true(granted(b, submit_with(b, sized(256))));
+	assert_false(seen_of(a, large)->granted);
+	world_later(4900);
+	assert_true(granted(b, submit_with(b, sized(256))));
+	world_later(200);
+	call = submit_with(b, sized(256)); /* would fit, and must not starve the large one */
 	world_settle();
-	for (int i = 0; i < 3; i++)
-		(void)submit(b, BOX_SHELL); /* would fit, and must not starve the large one */
+	assert_false(seen_of(b, call)->granted);
+	world_hang_up(a); /* its own end first: the large one goes with it */
+	assert_true(granted(b, call));
+}
+
+static void
+test_the_large_one_starts_once_all_wait_for_it(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	uint64_t running[2], large, later;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->b.memory_max_bytes = UINT64_C(2048) << 20;
+	fake.guest.exit = false;
+	running[0] = submit_with(b, sized(256));
+	assert_true(granted(b, running[0]));
+	large = submit_with(a, sized(2048));
+	running[1] = submit_with(b, sized(256));
+	assert_true(granted(b, running[1]));
+	world_later(5100);
+	later = submit_with(b, sized(256));
+	(void)link_send(b->link, IPC_ROW(call_cancel, .call = running[0]));
 	world_settle();
-	assert_int_equal(b->n_granted, 1);
-	(void)link_send(b->link, IPC_ROW(call_cancel, .call = running));
+	assert_false(seen_of(b, later)->granted);
+	(void)link_send(b->link, IPC_ROW(call_cancel, .call = running[1]));
 	assert_true(granted(a, large));
+	assert_false(seen_of(b, later)->granted);
+	(void)link_send(a->link, IPC_ROW(call_cancel, .call = large));
+	assert_true(granted(b, later));
+}
+
+static void
+test_nobody_waits_for_ever_for_what_does_not_end(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	uint64_t large, later;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->b.memory_max_bytes = UINT64_C(2048) << 20;
+	fake.guest.exit = false;
+	assert_true(granted(b, submit_with(b, sized(256))));
+	large = submit_with(a, sized(2048));
+	assert_true(granted(b, submit_with(b, sized(256))));
+	world_later(5100);
+	later = submit_with(b, sized(256));
+	world_later(5000);
+	assert_false(seen_of(b, later)->granted);
+	world_later(5000);
+	assert_true(granted(b, later));
+	world_later(15000);
+	assert_true(ended(a, large));
+	assert_int_equal(seen_of(a, large)->end.status, RUN_queue_timeout);
+	assert_non_null(strstr(seen_of(a, large)->message, "2048 MiB"));
+	assert_true(seen_of(a, large)->end.retry_ms > 0);
+}
+
+/* Those that were passed over by nobody wait their turn, however long. */
+static void
+test_owners_take_turns_however_long_one_waits(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	uint64_t running, first;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->b.memory_max_bytes = UINT64_C(512) << 20; /* one box at a time */
+	fake.guest.exit = false;
+	running = submit(a, BOX_SHELL);
+	assert_true(granted(a, running));
+	for (int i = 0; i < 10; i++)
+		(void)submit(a, BOX_SHELL);
+	world_settle();
+	world_later(20000);
+	first = submit(b, BOX_SHELL);
+	world_settle();
+	fake.guest.exit = true;
+	(void)link_send(a->link, IPC_ROW(call_cancel, .call = running));
+	assert_true(ended(b, first));
+	assert_true(seen_of(b, first)->order <= 3);
+}
+
+static uint64_t
+create(struct client *c, uint32_t more)
+{
+	return submit_with(c, (struct ipc_call_submit){.flags = CALL_STAYS | more});
+}
+
+static void
+test_more_sandboxes_than_may_be_are_busy_at_once(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call, last;
+
+	(void)state;
+	fake.hold[OP_CREATE] = true; /* none of them is there yet */
+	for (unsigned int i = 0; i < OWNER_BOXES_MAX; i++)
+		last = create(c, 0);
+	world_settle();
+	assert_false(seen_of(c, last)->ended);
+	call = create(c, 0);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_busy);
+	assert_non_null(strstr(seen_of(c, call)->message, "16"));
+	assert_true(seen_of(c, call)->end.retry_ms > 0);
+	call = submit(c, BOX_SHELL); /* it would wait for them, in vain */
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
+	fake.hold[OP_CREATE] = false;
+	fake_release(OP_CREATE);
+	assert_true(ended(c, last));
+	world_later(1000);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_busy);
+	world_hang_up(c);
+	settle_empty();
+	assert_int_equal(w->b.sandboxes.creating_bytes, 0);
+	assert_int_equal(w->b.sandboxes.memory_bytes, 0);
+}
+
+/* One that is cancelled, or fails, gives its place back. */
+static void
+test_a_create_that_comes_to_nothing_counts_no_longer(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t last = 0;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_CREATE] = true;
+	for (unsigned int i = 0; i < OWNER_BOXES_MAX; i++)
+		last = create(c, 0);
+	world_settle();
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = last));
+	world_settle();
+	last = create(c, 0);
+	world_settle();
+	assert_false(seen_of(c, last)->ended);
+	fake_fail(OP_CREATE, -EIO, 409, "no", 0);
+	fake_release(OP_CREATE);
+	assert_true(ended(c, last));
+	world_settle();
+	world_hang_up(c);
+	settle_empty();
+	assert_int_equal(w->b.sandboxes.creating_bytes, 0);
+	assert_int_equal(w->b.memory_bytes, 0);
+	assert_int_equal(TAILQ_FIRST(&w->b.owners)->creating,
+			 0); /* known as long as the ended are */
+}
+
+/* What a call holds ends with it: others wait for it as for any run. */
+static void
+test_held_sandboxes_are_waited_for(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call = 0;
+	char id[33];
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	for (unsigned int i = 0; i < OWNER_BOXES_MAX; i++) {
+		call = create(c, CALL_HOLD);
+		assert_true(ended(c, call));
+	}
+	memcpy(id, seen_of(c, call)->sandbox, sizeof(id));
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	assert_false(seen_of(c, call)->ended);
+	(void)link_send(c->link,
+			IPC_ROW(sandbox_destroy, .call = ++c->next_call, .sandbox = {id, 32}));
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+}
+
+static void
+test_memory_of_sandboxes_on_their_way_counts(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	struct ipc_call_submit big = sized(1024);
+	uint64_t call;
+
+	(void)state;
+	big.flags = CALL_STAYS;
+	w->b.memory_max_bytes = UINT64_C(2048) << 20;
+	fake.hold[OP_CREATE] = true;
+	(void)submit_with(c, big);
+	(void)submit_with(c, big);
+	call = submit_with(c, big);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_busy);
+	assert_non_null(strstr(seen_of(c, call)->message, "2048 MiB"));
+}
+
+/* An owner with all it may have waits for its own: the pool serves others meanwhile. */
+static void
+test_refilled_beside_an_owner_at_its_cap(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	uint64_t call;
+
+	(void)state;
+	fake.guest.exit = false;
+	for (unsigned int i = 0; i < OWNER_BOXES_MAX + 3; i++)
+		(void)submit(a, BOX_SHELL);
+	world_settle();
+	assert_int_equal(w->b.queued, 3);
+	world_later(1000);
+	wait_warm(BOX_SHELL, 1);
+	fake.guest.exit = true;
+	call = submit(b, BOX_SHELL);
+	assert_true(ended(b, call));
+	assert_int_equal(seen_of(b, call)->grant.start, START_WARM);
+}
+
+/* Boxes of the pool do not make way where that would not be enough. */
+static void
+test_the_pool_gives_way_only_where_it_helps(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	fake.guest.exit = false;
+	w->b.memory_max_bytes = UINT64_C(3072) << 20;
+	assert_true(granted(c, submit_with(c, sized(2048))));
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_later(1000);
+	wait_warm(BOX_PYTHON, 1);
+	call = submit_with(c, sized(2048));
+	world_settle();
+	assert_false(seen_of(c, call)->ended || seen_of(c, call)->granted);
+	assert_int_equal(pool_of(&w->b, profile_find("", 0), BOX_PYTHON)->n_ready, 1);
 }
 
 int
@@ -176,7 +419,16 @@ main(void)
 		T(test_owners_take_turns),
 		T(test_one_owner_over_two_frontends_is_one_owner),
 		T(test_memory_cap_and_pool_giving_way),
-		T(test_the_turn_waits_for_memory),
+		T(test_what_does_not_fit_is_passed_over_for_a_while),
+		T(test_the_large_one_starts_once_all_wait_for_it),
+		T(test_nobody_waits_for_ever_for_what_does_not_end),
+		T(test_owners_take_turns_however_long_one_waits),
+		T(test_more_sandboxes_than_may_be_are_busy_at_once),
+		T(test_a_create_that_comes_to_nothing_counts_no_longer),
+		T(test_held_sandboxes_are_waited_for),
+		T(test_memory_of_sandboxes_on_their_way_counts),
+		T(test_refilled_beside_an_owner_at_its_cap),
+		T(test_the_pool_gives_way_only_where_it_helps),
 #undef T
 	};
 
