@@ -308,39 +308,51 @@ class Kills(Case):
 
         for_users(self, body)
 
-    def killed_together(self, kill, exits):
-        """kill(tree) in every phase, for every user, at the same time; nothing may be left."""
+    def begin_all(self, stack):
+        """A tree in every phase for every user: (name, tree, its processes)."""
+        trees = []
+        for user in users():
+            for phase, (prepare, env) in PHASES.items():
+                tree = stack.enter_context(Tree(user=user, env=env))
+                trees.append((f"{user or 'self'}, {phase}", prepare, tree))
+        for late in (False, True):  # what is being created is not left alone for long
+            for _, prepare, tree in trees:
+                if (prepare is in_create) == late:
+                    prepare(tree)
+        return [(name, tree, list(tree.pids().values())) for name, _, tree in trees]
+
+    def killed_together(self, *kills):
+        """Each (word, kill, exit codes) in every phase, for every user, at the same time; nothing may
+        be left. What the first leaves to its own switch ends while the next ones are prepared."""
         with contextlib.ExitStack() as stack:
-            trees = []
-            for user in users():
-                for phase, (prepare, env) in PHASES.items():
-                    tree = stack.enter_context(Tree(user=user, env=env))
-                    trees.append((f"{user or 'self'}, {phase}", prepare, tree))
-            calls = [prepare(tree) for _, prepare, tree in trees if prepare is not in_create]
-            calls += [prepare(tree) for _, prepare, tree in trees if prepare is in_create]
-            pids = [list(tree.pids().values()) for _, _, tree in trees]
-            for _, _, tree in trees:
-                kill(tree)
-            killed = time.monotonic()
-            for (name, _, tree), own in zip(trees, pids):
-                with self.subTest(name):
+            dead = []
+            for word, kill, exits in kills:
+                trees = self.begin_all(stack)
+                for _, tree, _ in trees:
+                    kill(tree)
+                killed = time.monotonic()
+                dead += [(f"{word}: {name}", tree, killed) for name, tree, _ in trees]
+                for _, tree, _ in trees:
                     self.assertIn(tree.process.wait(4), exits)
-                    self.assertEqual([pid for pid in own if not gone_within(pid, 2)], [])
-                    self.assertTrue(tree.closed.wait(2))
+                for name, tree, own in trees:
+                    with self.subTest(f"{word}: {name}, processes"):
+                        self.assertEqual([pid for pid in own if not gone_within(pid, 2)], [])
+                        self.assertTrue(tree.closed.wait(2))
+            for name, tree, killed in dead:
+                with self.subTest(name):
                     self.assertTrue(
                         no_boxes_within(tree.process.pid, killed + LATEST_END - time.monotonic()), tree.boxes()
                     )
-            self.assertEqual(len(calls), len(trees))
         self.assertEqual(orphans(), [])
 
     def test_frontend(self):
-        self.killed_together(lambda tree: tree.kill("bailey-frontend"), range(1, 256))
+        self.killed_together(("frontend", lambda tree: tree.kill("bailey-frontend"), range(1, 256)))
 
-    def test_supervisor(self):
-        self.killed_together(lambda tree: tree.process.kill(), [-signal.SIGKILL])
-
-    def test_all_at_once(self):
-        self.killed_together(lambda tree: tree.kill_all(), [-signal.SIGKILL])
+    def test_supervisor_and_all_at_once(self):
+        self.killed_together(
+            ("supervisor", lambda tree: tree.process.kill(), [-signal.SIGKILL]),
+            ("all", lambda tree: tree.kill_all(), [-signal.SIGKILL]),
+        )
 
     def test_what_a_killed_tree_created_is_removed_by_the_next(self):
         """After kill -9 of all during creates nothing may survive the next tree's first listing."""
