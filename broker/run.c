@@ -174,6 +174,7 @@ facts_of(const struct run *r, const struct ipc_watch_figures *final)
 	return (struct run_facts){.exit = r->have_exit ? &r->exit : NULL,
 				  .cause = r->cause,
 				  .oom_event = r->oom,
+				  .limits = &r->limits,
 				  .within = r->within,
 				  .alone = r->alone,
 				  .baseline = base && base->have ? base : NULL,

@@ -82,7 +82,9 @@ void run_tell_end(struct run *r, enum end_cause cause);
 struct run_facts {
 	const struct guest_g_exit *exit; /* NULL: none came */
 	enum end_cause cause;
-	bool oom_event;
+	bool oom_event; /* counts where the counter cannot be read: it may be late, or a former
+			   run's */
+	const struct limits *limits;                      /* for the words; NULL: not known */
 	bool within, alone;                               /* in a sandbox; and by itself there */
 	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
 };

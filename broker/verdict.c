@@ -2,11 +2,18 @@
  * broker/verdict.c - facts about an ended run become its one status (DESIGN §5)
  * and its figures. Pure.
  *
+ * Memory and processes are the kernel's word: a counter of the box's cgroup that
+ * rose since the run began. Runs at once in a sandbox share these counters: there
+ * only SIGKILL, or that the run could not start, makes a limit its own ending. The
+ * state of the file systems is the guest's word, and so are exit code and signal.
+ *
  * Runs in: bailey-broker.
  * Input: the guest's EXIT (not trusted once user code ran), the reaper's figures.
  * Owns: nothing.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +32,11 @@ rose(const struct run_facts *f, uint32_t bit, uint64_t base, uint64_t final)
 static bool
 oom(const struct run_facts *f)
 {
-	return f->oom_event || rose(f, FIG_OOM, f->baseline ? f->baseline->oom_kills : 0,
-				    f->final ? f->final->oom_kills : 0);
+	if (f->final && (f->final->have & FIG_OOM) &&
+	    (!f->within || (f->baseline && (f->baseline->have & FIG_OOM))))
+		return rose(f, FIG_OOM, f->baseline ? f->baseline->oom_kills : 0,
+			    f->final->oom_kills);
+	return f->oom_event;
 }
 
 static bool
@@ -58,7 +68,8 @@ without_exit(const struct run_facts *f)
 	case CAUSE_IDLE:
 		break;
 	}
-	return oom(f) ? RUN_oom_killed : RUN_lost;
+	/* Its end is the last thing told of a box. */
+	return f->oom_event || oom(f) ? RUN_oom_killed : RUN_lost;
 }
 
 static enum run_status
@@ -73,6 +84,13 @@ not_started(const struct run_facts *f)
 	if (f->exit->exit_code == EBUSY)
 		return RUN_busy;
 	return RUN_denied;
+}
+
+/* Whether the counters are also those of other runs. */
+static bool
+shared(const struct run_facts *f)
+{
+	return f->within && !f->alone;
 }
 
 enum run_status
@@ -92,9 +110,9 @@ verdict_status(const struct run_facts *f)
 		return not_started(f);
 	if (e->how == EXIT_EXITED && e->exit_code == 0)
 		return RUN_ok;
-	if (oom(f))
+	if (oom(f) && (!shared(f) || (e->how == EXIT_SIGNALED && e->signal == SIGKILL)))
 		return RUN_oom_killed;
-	if (pids(f))
+	if (pids(f) && !shared(f))
 		return RUN_pids_limit;
 	if (e->flags & (EXIT_WORKSPACE_FULL | EXIT_TMP_FULL))
 		return RUN_disk_full;
@@ -133,23 +151,118 @@ verdict_cause(enum end_cause cause)
 	return "its container ended by itself";
 }
 
+/* ---- words ---- */
+
+static void
+say_memory(const struct run_facts *f, char *out, size_t cap)
+{
+	bool peak = f->final && (f->final->have & FIG_PEAK) && !f->within;
+	char most[64] = "";
+
+	if (peak)
+		(void)snprintf(most, sizeof(most), " (peak %" PRIu64 " MiB)",
+			       f->final->peak_bytes >> 20);
+	(void)snprintf(out, cap,
+		       "The run needed more memory than its limit of %" PRIu64
+		       " MiB%s. Use less memory or ask for a larger memory_mb.",
+		       f->limits->memory_bytes >> 20, most);
+}
+
+static void
+say_pids(const struct run_facts *f, char *out, size_t cap)
+{
+	if (f->within && f->exit && f->exit->how == EXIT_NOT_STARTED)
+		(void)snprintf(out, cap,
+			       "The run could not start: what goes on in this sandbox already has "
+			       "all of its %u processes and threads. End some of it first.",
+			       f->limits->pids);
+	else
+		(void)snprintf(out, cap,
+			       "The run hit its limit of %u processes and threads. Start fewer of "
+			       "them.",
+			       f->limits->pids);
+}
+
+static void
+say_disk(const struct run_facts *f, char *out, size_t cap)
+{
+	bool tmp = f->exit && !(f->exit->flags & EXIT_WORKSPACE_FULL) &&
+		   (f->exit->flags & EXIT_TMP_FULL);
+	uint64_t free_bytes = !f->exit ? 0 : tmp ? f->exit->tmp_free : f->exit->workspace_free;
+	const struct limits *l = f->limits;
+
+	if (free_bytes)
+		(void)snprintf(out, cap,
+			       "%s holds as many files as it may, %" PRIu64
+			       ". Write fewer, or delete files no longer needed.",
+			       tmp ? "/tmp" : "/workspace",
+			       tmp ? l->tmp_inodes : l->workspace_inodes);
+	else
+		(void)snprintf(out, cap,
+			       "%s is full: its limit is %" PRIu64
+			       " MiB. Write less, or delete files no longer needed.",
+			       tmp ? "/tmp" : "/workspace",
+			       (tmp ? l->tmp_bytes : l->workspace_bytes) >> 20);
+}
+
+static void
+say_time(const struct run_facts *f, char *out, size_t cap)
+{
+	uint32_t ms = f->limits->timeout_ms;
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%u.%03u", ms / 1000, ms % 1000);
+
+	while (n > 0 && text[n - 1] == '0')
+		text[--n] = '\0';
+	if (n > 0 && text[n - 1] == '.')
+		text[n - 1] = '\0';
+	(void)snprintf(out, cap,
+		       "The run was stopped at its time limit of %s s. Ask for a larger "
+		       "timeout_seconds or do less in one run.",
+		       text);
+}
+
+/* The limit that was met, in figures where they are known. */
+static const char *
+say_limit(const struct run_facts *f, enum run_status s, char *out, size_t cap)
+{
+	if (f->limits && s == RUN_oom_killed)
+		say_memory(f, out, cap);
+	else if (f->limits && s == RUN_pids_limit)
+		say_pids(f, out, cap);
+	else if (f->limits && s == RUN_disk_full)
+		say_disk(f, out, cap);
+	else if (f->limits && f->limits->timeout_ms && s == RUN_timed_out)
+		say_time(f, out, cap);
+	else
+		(void)snprintf(out, cap, "%s", run_status_advice(s));
+	return out;
+}
+
+/* How a run ended whose box ended before it. */
+static const char *
+say_box_ended(const struct run_facts *f, enum run_status s, char *out, size_t cap)
+{
+	char limit[300];
+
+	if (s == RUN_lost || s == RUN_cancelled)
+		(void)snprintf(out, cap,
+			       "The sandbox ended before the run did, because %s. What the run did "
+			       "is unknown and its files are gone; create another sandbox.",
+			       verdict_cause(f->cause));
+	else
+		(void)snprintf(out, cap, "%s The sandbox ended with it; create another one.",
+			       say_limit(f, s, limit, sizeof(limit)));
+	return out;
+}
+
 const char *
 verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap)
 {
 	const char *words;
 
-	if (f->within && !f->exit && (s == RUN_lost || s == RUN_cancelled)) {
-		(void)snprintf(out, cap,
-			       "The sandbox ended before the run did, because %s. What the run did "
-			       "is unknown and its files are gone; create another sandbox.",
-			       verdict_cause(f->cause));
-		return out;
-	}
-	if (f->within && !f->exit) {
-		(void)snprintf(out, cap, "%s The sandbox ended with it; create another one.",
-			       run_status_advice(s));
-		return out;
-	}
+	if (f->within && !f->exit)
+		return say_box_ended(f, s, out, cap);
 	if (s == RUN_busy)
 		return "As many evaluations as may wait for this interpreter do. Try again when "
 		       "one has ended.";
@@ -164,7 +277,13 @@ verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t 
 			       words ? words : "unknown error");
 		return out;
 	}
-	return run_status_advice(s);
+	if ((s == RUN_nonzero || s == RUN_signaled) && shared(f) && oom(f))
+		return "While it went on a process of this sandbox was killed because memory was "
+		       "out; with several runs at once it is not known whose.";
+	if ((s == RUN_nonzero || s == RUN_signaled) && shared(f) && pids(f))
+		return "While it went on this sandbox hit its limit of processes and threads; with "
+		       "several runs at once it is not known which.";
+	return say_limit(f, s, out, cap);
 }
 
 void

@@ -153,8 +153,10 @@ test_within_a_sandbox(void **state)
 	(void)state;
 	assert_int_equal(verdict_status(&f), RUN_signaled); /* it may have been a former run's */
 	f.baseline = &base;
+	f.alone = true;
 	assert_int_equal(verdict_status(&f), RUN_oom_killed);
 	f.final = &calm;
+	f.alone = false;
 	verdict_figures(&f, &out);
 	assert_int_equal(out.have, 0); /* of several at once */
 	f.alone = true;
@@ -177,6 +179,101 @@ test_within_a_sandbox(void **state)
 			       "sandbox ended with it"));
 }
 
+/* Counters of several runs at once: a limit is a run's own only where its ending shows it. */
+static void
+test_runs_at_once_share_the_counters(void **state)
+{
+	static const struct {
+		struct guest_g_exit e;
+		const struct ipc_watch_figures *final;
+		enum run_status want;
+		const char *word;
+	} rows[] = {
+		{{.how = EXIT_EXITED, .exit_code = 3}, &oom, RUN_nonzero, "memory"},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &pids, RUN_nonzero, "processes"},
+		{{.how = EXIT_SIGNALED, .signal = 11}, &oom, RUN_signaled, "memory"},
+		{{.how = EXIT_SIGNALED, .signal = 9}, &oom, RUN_oom_killed, "memory_mb"},
+		{{.how = EXIT_SIGNALED, .signal = 9}, &pids, RUN_signaled, "processes"},
+		{{.how = EXIT_NOT_STARTED, .exit_code = EAGAIN}, &pids, RUN_pids_limit, "63"},
+		{{.how = EXIT_EXITED}, &both, RUN_ok, ""},
+		{{.how = EXIT_EXITED, .exit_code = 3}, &calm, RUN_nonzero, ""},
+	};
+	const struct limits limits = {.memory_bytes = 1 << 20, .pids = 63};
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct run_facts f = {.exit = &rows[i].e,
+				      .baseline = &base,
+				      .final = rows[i].final,
+				      .limits = &limits,
+				      .within = true};
+		enum run_status s = verdict_status(&f);
+
+		assert_int_equal(s, rows[i].want);
+		assert_non_null(strstr(verdict_message(&f, s, text, sizeof(text)), rows[i].word));
+	}
+}
+
+/* The engine's word may come late, or tell of a former run: the counter knows better. */
+static void
+test_the_counter_goes_before_the_engines_word(void **state)
+{
+	struct guest_g_exit e = {.how = EXIT_EXITED, .exit_code = 3};
+	struct run_facts f = {.exit = &e, .oom_event = true, .baseline = &base, .final = &calm};
+
+	(void)state;
+	assert_int_equal(verdict_status(&f), RUN_nonzero);
+	f.within = f.alone = true;
+	assert_int_equal(verdict_status(&f), RUN_nonzero);
+	f.final = &blind;
+	assert_int_equal(verdict_status(&f), RUN_oom_killed);
+	f.final = NULL;
+	assert_int_equal(verdict_status(&f), RUN_oom_killed);
+}
+
+static void
+test_the_limit_is_named(void **state)
+{
+	static const struct {
+		enum run_status s;
+		struct guest_g_exit e;
+		const char *words;
+	} rows[] = {
+		{RUN_oom_killed,
+		 {.how = EXIT_SIGNALED, .signal = 9},
+		 "limit of 160 MiB (peak 158 MiB)"},
+		{RUN_pids_limit, {.exit_code = 1}, "limit of 64 processes"},
+		{RUN_disk_full,
+		 {.flags = EXIT_WORKSPACE_FULL},
+		 "/workspace is full: its limit is 192 MiB"},
+		{RUN_disk_full, {.flags = EXIT_TMP_FULL}, "/tmp is full: its limit is 64 MiB"},
+		{RUN_disk_full,
+		 {.flags = EXIT_TMP_FULL, .tmp_free = 4096},
+		 "/tmp holds as many files as it may, 77"},
+		{RUN_timed_out, {.flags = EXIT_TIMED_OUT}, "time limit of 1.5 s"},
+	};
+	const struct limits limits = {.memory_bytes = UINT64_C(160) << 20,
+				      .pids = 64,
+				      .timeout_ms = 1500,
+				      .workspace_bytes = UINT64_C(192) << 20,
+				      .tmp_bytes = UINT64_C(64) << 20,
+				      .tmp_inodes = 77};
+	const struct ipc_watch_figures peak = {.have = FIG_PEAK, .peak_bytes = UINT64_C(158) << 20};
+	char text[400];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct run_facts f = {.exit = &rows[i].e, .final = &peak, .limits = &limits};
+
+		assert_non_null(
+			strstr(verdict_message(&f, rows[i].s, text, sizeof(text)), rows[i].words));
+		f.limits = NULL;
+		assert_string_equal(verdict_message(&f, rows[i].s, text, sizeof(text)),
+				    run_status_advice(rows[i].s));
+	}
+}
+
 static void
 test_every_cause_has_words(void **state)
 {
@@ -195,6 +292,9 @@ main(void)
 		cmocka_unit_test(test_no_baseline_counts_from_zero),
 		cmocka_unit_test(test_a_command_that_cannot_start_is_told_why),
 		cmocka_unit_test(test_within_a_sandbox),
+		cmocka_unit_test(test_runs_at_once_share_the_counters),
+		cmocka_unit_test(test_the_counter_goes_before_the_engines_word),
+		cmocka_unit_test(test_the_limit_is_named),
 		cmocka_unit_test(test_every_cause_has_words),
 	};
 
