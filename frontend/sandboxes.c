@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
@@ -18,6 +19,57 @@
 #define LIST_MAX 256
 
 /* ---- made ---- */
+
+/* The environment a sandbox is given before its client is told its name. */
+struct create {
+	struct buf env; /* RUN_ENV, encoded */
+	struct call_grant made;
+};
+
+static void
+create_done(void *job)
+{
+	struct create *k = job;
+
+	if (k == NULL)
+		return;
+	buf_done(&k->env);
+	free(k);
+}
+
+static bool
+create_end(struct call *c, const struct ipc_call_ended *ended)
+{
+	struct create *k = c->job;
+
+	if (ended->status != RUN_ok || c->hold[0] == '\0')
+		return false;
+	memcpy(c->sandbox, c->hold, sizeof(c->sandbox));
+	k->made = c->grant;
+	return true;
+}
+
+static bool
+env_begin(struct call *c)
+{
+	struct create *k = c->job;
+
+	buf_done(&c->spec);
+	c->spec = k->env;
+	k->env = (struct buf){.max = 0};
+	c->flags = CALL_STEP;
+	return true;
+}
+
+static bool
+env_end(struct call *c, const struct ipc_call_ended *ended)
+{
+	struct create *k = c->job;
+
+	(void)ended;
+	c->grant = k->made;
+	return false;
+}
 
 static void
 create_answer(struct call *c, const struct ipc_call_ended *ended)
@@ -61,13 +113,36 @@ create_answer(struct call *c, const struct ipc_call_ended *ended)
 
 static const struct step create_steps[] = {{.flags = STEP_RUN, .submit = upcalls_submit}};
 static const struct plan create_plan = {create_steps, ARRAY_LEN(create_steps), create_answer, NULL};
+static const struct step create_env_steps[] = {
+	{.flags = STEP_RUN, .submit = upcalls_submit, .end = create_end},
+	{.flags = STEP_RUN, .begin = env_begin, .submit = upcalls_submit, .end = env_end},
+};
+static const struct plan create_env_plan = {create_env_steps, ARRAY_LEN(create_env_steps),
+					    create_answer, create_done};
+
+/* The second step of a creation with env; false: it was refused. */
+static bool
+keep_env(const struct tool_request *rq, struct call *c)
+{
+	struct create *k = xcalloc(1, sizeof(*k));
+
+	c->job = k;
+	buf_init(&k->env, GUEST_SPEC_MAX);
+	if (specs_env(rq->args, &k->env) == 0)
+		return true;
+	call_free(c);
+	result_send_refusal(rq->fe, rq->to,
+			    "env is more than 128 KiB. Write what is large into a file.");
+	return false;
+}
 
 void
 tool_create(const struct tool_request *rq, enum tool_no tool)
 {
-	struct call *c = tools_new_call(rq, tool, &create_plan, NULL);
+	bool env = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(rq->args, "env")) > 0;
+	struct call *c = tools_new_call(rq, tool, env ? &create_env_plan : &create_plan, NULL);
 
-	if (c == NULL)
+	if (c == NULL || (env && !keep_env(rq, c)))
 		return;
 	c->box_class = BOX_SHELL;
 	c->flags = CALL_STAYS | (args_true(rq->args, "keep") ? (uint32_t)CALL_KEEP : 0U);

@@ -159,6 +159,18 @@ specs_fill(struct call *c, enum tool_no tool, const struct cJSON *args)
 }
 
 int
+specs_env(const struct cJSON *args, struct buf *b)
+{
+	struct guest_spec spec = {.kind = RUN_ENV, .timeout_ms = UINT32_MAX};
+	int r;
+
+	lists_fill(&spec, args, "");
+	r = spec_encode(&spec, b);
+	lists_done(&spec);
+	return r;
+}
+
+int
 specs_file(struct call *c, const struct file_spec *file)
 {
 	cleanup_free char *path = absolute(file->path);

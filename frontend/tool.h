@@ -118,6 +118,8 @@ void tool_logs(const struct tool_request *rq, enum tool_no tool);       /* logs.
 /* Fills c's specification, limits and stdin from the arguments of a tool that runs something.
  * -E2BIG: the parts are too much together; -ENOBUFS: too much is in flight. */
 int specs_fill(struct call *c, enum tool_no tool, const struct cJSON *args);
+/* What gives args' env to all later runs of a sandbox, appended to b. -E2BIG. */
+int specs_env(const struct cJSON *args, struct buf *b);
 /* The same for a file of c->sandbox; path as the client gave it. */
 struct file_spec {
 	enum run_kind kind;

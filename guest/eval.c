@@ -70,7 +70,7 @@ eval_new_interpreter(struct guest *g, struct eval *e, struct run *run)
 	r = children_take(g, &e->runner);
 	if (r < 0)
 		return -r;
-	r = launch_fill_run(e->runner.launch, &run->what, g->hello.cpus);
+	r = launch_fill_run(e->runner.launch, &run->what, &g->kept.what, g->hello.cpus);
 	if (r != 0) {
 		children_drop(g, &e->runner);
 		return r;

@@ -71,8 +71,10 @@ void feed_grant(struct guest *g, struct feed *f);
 void feed_close(struct feed *f);
 
 /* ---- launch.c ---- */
-/* Fills l for this run: argv, environment, directory. 0, or the errno the run fails with. */
-int launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
+/* Fills l for this run: argv, environment, directory; kept: RUN_ENV's, or zero. 0, or the errno the
+ * run fails with. */
+int launch_fill_run(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
+		    uint32_t cpus);
 /* The same for an interpreter that will wait, or a shell that ends at once. */
 int launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus);
 /* Writes the code where the run expects it. 0 or errno. */
@@ -125,6 +127,9 @@ void run_on_runner_gone(struct guest *g, struct run *run);
 void run_on_orphans_gone(struct guest *g);           /* PID 1 has no child it does not know */
 void run_tick_all(struct guest *g, uint64_t now_ms); /* timeouts, limits, kill again, exits */
 uint64_t run_next_ms(const struct guest *g); /* when run_tick_all must be called, 0 = any time */
+
+/* ---- kept.c ---- */
+void kept_start(struct guest *g, struct run *run); /* and the run's end */
 
 /* ---- eval.c ---- */
 void eval_init(struct guest *g);

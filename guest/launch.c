@@ -41,6 +41,7 @@ static const struct {
 		"{ _bailey_done $?; } 2>/dev/null; done"}},
 };
 
+static const char launch_usual_path[] = "/usr/local/bin:/usr/bin:/bin";
 static const char *const launch_dirs[] = {"/usr/local/bin", "/usr/bin", "/bin"};
 
 /* What each run has before its own variables. */
@@ -117,15 +118,12 @@ launch_find(struct launch *l, const char *program)
 	return ENOENT;
 }
 
-/* The directories the run's own environment names, where it names some. */
+/* The directories this environment names, where it names some. */
 static void
 launch_search_path(const struct guest_spec *spec, const char **ret, size_t *ret_len)
 {
 	static const char name[] = "PATH=";
-	static const char usual[] = "/usr/local/bin:/usr/bin:/bin";
 
-	*ret = usual;
-	*ret_len = sizeof(usual) - 1;
 	for (uint32_t i = 0; i < spec->n_env; i++) {
 		const struct ipc_str *e = &spec->env[i];
 
@@ -140,17 +138,18 @@ launch_search_path(const struct guest_spec *spec, const char **ret, size_t *ret_
  * Names of a directory that is not absolute find nothing: it is not this process' directory that
  * is meant. */
 static int
-launch_find_named(struct launch *l, const struct guest_spec *spec)
+launch_find_named(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept)
 {
 	const struct ipc_str *name = &spec->args[0];
-	const char *at;
-	size_t left;
+	const char *at = launch_usual_path;
+	size_t left = sizeof(launch_usual_path) - 1;
 	int err = ENOENT;
 
 	l->program = NULL;
 	if (memchr(name->data, '/', name->len) != NULL)
 		return str_copy(l->path, sizeof(l->path), name->data, name->len) < 0 ? ENAMETOOLONG
 										     : 0;
+	launch_search_path(kept, &at, &left);
 	launch_search_path(spec, &at, &left);
 	while (name->len > 0 && left > 0) {
 		const char *colon = memchr(at, ':', left);
@@ -213,18 +212,27 @@ launch_is_set_later(const struct guest_spec *spec, uint32_t from, const char *it
 	return false;
 }
 
+/* What the run's own environment does not set, nor what is kept for all of them. */
 static int
-launch_env(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+launch_var(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
+	   const char *item)
+{
+	size_t n = strlen(item);
+
+	if (launch_is_set_later(kept, 0, item, n) || launch_is_set_later(spec, 0, item, n))
+		return 0;
+	return launch_put(l, item, n, &l->n_env);
+}
+
+static int
+launch_env(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
+	   uint32_t cpus)
 {
 	char item[64];
 	int err = 0;
 
-	for (size_t i = 0; err == 0 && i < ARRAY_LEN(launch_base_env); i++) {
-		const char *e = launch_base_env[i];
-
-		if (!launch_is_set_later(spec, 0, e, strlen(e)))
-			err = launch_put(l, e, strlen(e), &l->n_env);
-	}
+	for (size_t i = 0; err == 0 && i < ARRAY_LEN(launch_base_env); i++)
+		err = launch_var(l, spec, kept, launch_base_env[i]);
 	for (size_t i = 0; err == 0 && i < ARRAY_LEN(launch_cpu_env); i++) {
 		uint32_t least = launch_cpu_env[i].least;
 		int n = snprintf(item, sizeof(item), "%s=%u", launch_cpu_env[i].name,
@@ -232,8 +240,14 @@ launch_env(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
 
 		if (n <= 0 || (size_t)n >= sizeof(item))
 			return EINVAL;
-		if (!launch_is_set_later(spec, 0, item, (size_t)n))
-			err = launch_put(l, item, (size_t)n, &l->n_env);
+		err = launch_var(l, spec, kept, item);
+	}
+	for (uint32_t i = 0; err == 0 && i < kept->n_env; i++) {
+		const struct ipc_str *e = &kept->env[i];
+
+		if (!launch_is_set_later(kept, i + 1, e->data, e->len) &&
+		    !launch_is_set_later(spec, 0, e->data, e->len))
+			err = launch_put(l, e->data, e->len, &l->n_env);
 	}
 	for (uint32_t i = 0; err == 0 && i < spec->n_env; i++) {
 		const struct ipc_str *e = &spec->env[i];
@@ -300,7 +314,8 @@ launch_words(struct launch *l, const struct guest_spec *spec, const char *progra
 }
 
 static int
-launch_fill(struct launch *l, const struct guest_spec *spec, uint32_t cpus, bool waits)
+launch_fill(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
+	    uint32_t cpus, bool waits)
 {
 	const char *program = launch_program(spec->kind);
 	int err;
@@ -312,24 +327,26 @@ launch_fill(struct launch *l, const struct guest_spec *spec, uint32_t cpus, bool
 	if (spec->cwd.len > 0 &&
 	    str_copy(l->cwd, sizeof(l->cwd), spec->cwd.data, spec->cwd.len) < 0)
 		return ENAMETOOLONG;
-	err = program == NULL ? launch_find_named(l, spec) : launch_find(l, program);
+	err = program == NULL ? launch_find_named(l, spec, kept) : launch_find(l, program);
 	if (err == 0 && program != NULL)
 		err = launch_words(l, spec, program, waits);
 	for (uint32_t i = 0; err == 0 && i < spec->n_args; i++)
 		err = launch_put(l, spec->args[i].data, spec->args[i].len, &l->n_argv);
-	return err == 0 ? launch_env(l, spec, cpus) : err;
+	return err == 0 ? launch_env(l, spec, kept, cpus) : err;
 }
 
 int
-launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+launch_fill_run(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
+		uint32_t cpus)
 {
-	return launch_fill(l, spec, cpus, false);
+	return launch_fill(l, spec, kept, cpus, false);
 }
 
 int
 launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
 {
 	static const char hook[] = "PYTHONPATH=" BOX_DIR "/python";
+	static const struct guest_spec none = {0};
 	struct guest_spec spec = {.kind = RUN_COMMAND, .code = {(const uint8_t *)":", 1}};
 	int err;
 
@@ -337,7 +354,7 @@ launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
 		spec.kind = RUN_PYTHON;
 	else if (box_class == BOX_NODE)
 		spec.kind = RUN_NODE;
-	err = launch_fill(l, &spec, cpus, spec.kind != RUN_COMMAND);
+	err = launch_fill(l, &spec, &none, cpus, spec.kind != RUN_COMMAND);
 	if (err != 0 || spec.kind != RUN_PYTHON)
 		return err;
 	return launch_put(l, hook, sizeof(hook) - 1, &l->n_env);

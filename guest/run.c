@@ -8,8 +8,8 @@
  *   GOING --ended, nothing left--> DRAINING      GOING --ended, others left--> KILLING
  *   GOING --timeout, h_end, limit--> KILLING     KILLING --all gone--> DRAINING
  *   DRAINING --output framed--> OVER (g_exit sent), a little later the slot is free
- * A file's run has no process: GOING ends in DRAINING by files.c. An evaluation may be WAITING
- * before GOING (eval.c).
+ * A file's run has no process: GOING ends in DRAINING by files.c; RUN_ENV is DRAINING at once. An
+ * evaluation may be WAITING before GOING (eval.c).
  */
 #include <errno.h>
 #include <signal.h>
@@ -233,7 +233,7 @@ run_order(struct guest *g, struct run *run)
 	if (err < 0)
 		return -err;
 	run_adopt(run, &runner);
-	err = launch_fill_run(run->runner.launch, &run->what, g->hello.cpus);
+	err = launch_fill_run(run->runner.launch, &run->what, &g->kept.what, g->hello.cpus);
 	if (err != 0)
 		return err;
 	run->started_us = clock_now_us();
@@ -297,6 +297,8 @@ run_start(struct guest *g, struct run *run)
 		err = eval_start(g, run);
 		if (err != 0)
 			run_fail(g, run, err);
+	} else if (run->what.kind == RUN_ENV) {
+		kept_start(g, run);
 	} else {
 		run_start_program(g, run);
 	}

@@ -72,7 +72,7 @@ struct feed {
 };
 
 /* ---- launch.c: what is executed; lies in memory shared with the runner ---- */
-#define LAUNCH_TEXT_MAX (GUEST_SPEC_MAX + 65536u)
+#define LAUNCH_TEXT_MAX (GUEST_SPEC_MAX + SPEC_KEPT_ENV_MAX + 65536u)
 #define LAUNCH_PATH_MAX 4096u
 struct launch {
 	uint32_t n_argv, n_env;
@@ -162,6 +162,12 @@ struct eval {
 	struct buf in;                      /* a record that is not whole yet */
 };
 
+/* ---- kept.c: the environment of every program from now on (RUN_ENV) ---- */
+struct kept {
+	struct buf spec;
+	struct guest_spec what; /* borrows from spec; zero: none */
+};
+
 struct guest {
 	struct stream stream;
 	struct run runs[GUEST_RUNS_MAX];
@@ -172,6 +178,7 @@ struct guest {
 	uint64_t waiting_cpu_us; /* what it used until it waited */
 	enum prestart prestart;
 	struct eval eval[EVAL_LANGUAGES];
+	struct kept kept;
 	struct guest_h_hello hello;
 	uint64_t started_ms, lifetime_end_ms;
 };

@@ -126,7 +126,8 @@ enum run_kind {
 	RUN_FILE_READ = 9,   /* offset, length: the bytes come on stdout */
 	RUN_FILE_WRITE = 10, /* the bytes come on stdin; offset (SPEC_APPEND: the end), mode */
 	RUN_FILE_LIST =
-		11, /* length: depth. stdout: type mode size mtime path NUL, see guest/files.c */
+		11,   /* length: depth. stdout: type mode size mtime path NUL, see guest/files.c */
+	RUN_ENV = 12, /* no program: its env is given to every later one, beneath that one's own */
 };
 enum spec_flag {
 	SPEC_STDIN = 1, /* stdin frames follow until h_stdin_eof; else /dev/null-like EOF at once */
@@ -136,7 +137,8 @@ enum spec_flag {
 };
 #define SPEC_ARGS_MAX 1024u
 #define SPEC_ENV_MAX 512u
-#define SPEC_ITEM_MAX 131071u /* one argument or one NAME=value, bytes (execve's own limit) */
+#define SPEC_ITEM_MAX 131071u     /* one argument or one NAME=value, bytes (execve's own limit) */
+#define SPEC_KEPT_ENV_MAX 131072u /* RUN_ENV: all of it, each item with its NUL */
 #define SPEC_CODE_MAX 1048576u
 #define SPEC_CWD_MAX 4095u
 #define SPEC_FIELDS 11u /* elements of its array */
@@ -154,8 +156,9 @@ struct guest_spec {
 	uint32_t mode;           /* RUN_FILE_WRITE: of a new file, 0 = 0644; 0777 at most */
 };
 /* The rules both sides apply, by a table of kinds: -E2BIG past a maximum (RUN_COMMAND: code <=
- * SPEC_ITEM_MAX, a path SPEC_CWD_MAX); -EINVAL for an unknown kind, for a flag or field its kind
- * does not have, a NUL in args, env, cwd, path or command, or an env item without a name
+ * SPEC_ITEM_MAX, a path SPEC_CWD_MAX, RUN_ENV: SPEC_KEPT_ENV_MAX); -EINVAL for an unknown kind, for
+ * a flag or field its kind does not have, a NUL in args, env, cwd, path or command, or an env item
+ * without a name
  * ([A-Za-z_][A-Za-z0-9_]*) and '='. */
 int spec_check(const struct guest_spec *spec);
 /* pack.c; the host only. Appends the encoding to b after spec_check. -E2BIG past b's or

@@ -17,23 +17,25 @@ struct spec_rule {
 	uint32_t kind, flags;
 	uint32_t code_min, code_max;
 	bool code_text; /* holds no NUL */
-	bool words;     /* has arguments, environment and directory */
-	bool span;      /* has offset and length */
+	bool words;     /* has arguments and directory */
+	bool env;
+	bool span; /* has offset and length */
 };
 static const struct spec_rule spec_rules[] = {
-	{RUN_PYTHON, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, false},
-	{RUN_NODE, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, false},
-	{RUN_BASH, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, false},
+	{RUN_PYTHON, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, true, false},
+	{RUN_NODE, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, true, false},
+	{RUN_BASH, SPEC_STDIN | SPEC_LIVE, 0, SPEC_CODE_MAX, false, true, true, false},
 	/* bash -c takes its code as one argument */
-	{RUN_COMMAND, SPEC_STDIN | SPEC_LIVE, 0, SPEC_ITEM_MAX, true, true, false},
-	{RUN_ARGV, SPEC_STDIN | SPEC_LIVE, 0, 0, true, true, false},
-	{RUN_EVAL_PYTHON, 0, 0, SPEC_CODE_MAX, false, false, false},
-	{RUN_EVAL_NODE, 0, 0, SPEC_CODE_MAX, false, false, false},
-	{RUN_EVAL_BASH, 0, 0, SPEC_CODE_MAX, false, false, false},
-	{RUN_FILE_READ, 0, 1, SPEC_CWD_MAX, true, false, true},
+	{RUN_COMMAND, SPEC_STDIN | SPEC_LIVE, 0, SPEC_ITEM_MAX, true, true, true, false},
+	{RUN_ARGV, SPEC_STDIN | SPEC_LIVE, 0, 0, true, true, true, false},
+	{RUN_EVAL_PYTHON, 0, 0, SPEC_CODE_MAX, false, false, false, false},
+	{RUN_EVAL_NODE, 0, 0, SPEC_CODE_MAX, false, false, false, false},
+	{RUN_EVAL_BASH, 0, 0, SPEC_CODE_MAX, false, false, false, false},
+	{RUN_FILE_READ, 0, 1, SPEC_CWD_MAX, true, false, false, true},
 	{RUN_FILE_WRITE, SPEC_STDIN | SPEC_APPEND | SPEC_TRUNCATE, 1, SPEC_CWD_MAX, true, false,
-	 true},
-	{RUN_FILE_LIST, 0, 1, SPEC_CWD_MAX, true, false, true},
+	 false, true},
+	{RUN_FILE_LIST, 0, 1, SPEC_CWD_MAX, true, false, false, true},
+	{RUN_ENV, 0, 0, 0, true, false, true, false},
 };
 
 static const struct spec_rule *
@@ -106,6 +108,17 @@ span_check(const struct guest_spec *spec, const struct spec_rule *rule)
 	return spec->mode > (write ? 0777U : 0U) ? -EINVAL : 0;
 }
 
+/* It takes its place in every later run, which may be as large as a run can be by itself. */
+static int
+kept_check(const struct guest_spec *spec)
+{
+	size_t sum = 0;
+
+	for (uint32_t i = 0; i < spec->n_env; i++)
+		sum += spec->env[i].len + 1;
+	return sum > SPEC_KEPT_ENV_MAX ? -E2BIG : 0;
+}
+
 int
 spec_check(const struct guest_spec *spec)
 {
@@ -117,7 +130,9 @@ spec_check(const struct guest_spec *spec)
 	if (spec->cwd.len > SPEC_CWD_MAX || spec->n_args > SPEC_ARGS_MAX ||
 	    spec->n_env > SPEC_ENV_MAX)
 		return -E2BIG;
-	if (!rule->words && (spec->cwd.len > 0 || spec->n_args > 0 || spec->n_env > 0))
+	if (!rule->words && (spec->cwd.len > 0 || spec->n_args > 0))
+		return -EINVAL;
+	if (!rule->env && spec->n_env > 0)
 		return -EINVAL;
 	if (has_nul(spec->cwd.data, spec->cwd.len) || (spec->kind == RUN_ARGV && spec->n_args == 0))
 		return -EINVAL;
@@ -126,7 +141,9 @@ spec_check(const struct guest_spec *spec)
 		r = span_check(spec, rule);
 	if (r == 0)
 		r = items_check(spec->args, spec->n_args, false);
-	return r < 0 ? r : items_check(spec->env, spec->n_env, true);
+	if (r == 0)
+		r = items_check(spec->env, spec->n_env, true);
+	return r == 0 && spec->kind == RUN_ENV ? kept_check(spec) : r;
 }
 
 static int

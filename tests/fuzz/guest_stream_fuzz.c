@@ -43,7 +43,7 @@ guest_on_signal(struct guest *g, int fd)
 
 /* Nothing is written, opened, started or killed. */
 int __wrap_launch_write_code(const struct guest_spec *spec);
-int __wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
+__typeof__(launch_fill_run) __wrap_launch_fill_run;
 int __wrap_runner_order(struct runner *r);
 int __wrap_children_take(struct guest *g, struct runner *ret);
 int __wrap_open(const char *path, int flags, ...);
@@ -81,9 +81,11 @@ __wrap_launch_write_code(const struct guest_spec *spec)
 }
 
 int
-__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec,
+		       const struct guest_spec *kept, uint32_t cpus)
 {
 	(void)l;
+	(void)kept;
 	(void)cpus;
 	return spec->kind == RUN_PYTHON ? ENOENT : 0;
 }

@@ -89,6 +89,34 @@ class Sandboxes(unittest.TestCase):
 
         self.each(body)
 
+    def test_environment_of_the_sandbox(self):
+        """Given at its creation to every run and interpreter; what a call sets wins."""
+
+        def body(tree):
+            env = {"GREETING": "hé llo", "OWN": "box", "LANG": "C", "PATH": "/workspace/bin:/usr/bin:/bin"}
+            box = Sandbox(tree, env=env)
+            show = 'echo "$GREETING|$OWN|$LANG|$PATH|$HOME"'
+            usual = "|C|/workspace/bin:/usr/bin:/bin|/workspace\n"
+            self.assertEqual(box.run(show)["stdout"], "hé llo|box" + usual)
+            self.assertEqual(box.run(show, env={"OWN": "call"})["stdout"], "hé llo|call" + usual)
+            self.assertEqual(box.run(show)["stdout"], "hé llo|box" + usual)
+            box.run("mkdir bin; printf '#!/bin/sh\\necho mine $OWN\\n' >bin/mine; chmod +x bin/mine")
+            r = box.call("container_exec_command", argv=["mine"])
+            self.assertEqual(r["stdout"], "mine box\n", r)
+            for language, code in (
+                ("python", "import os; print(os.environ['GREETING'], os.environ['OWN'])"),
+                ("node", "console.log(process.env.GREETING, process.env.OWN)"),
+                ("bash", 'echo "$GREETING $OWN"'),
+            ):
+                r = box.call("sandbox_eval", language=language, code=code)
+                self.assertEqual(r["stdout"], "hé llo box\n", (language, r))
+            self.assertEqual(Sandbox(tree).run("echo [$GREETING]")["stdout"], "[]\n")
+            for bad in ({"A-B": "x"}, {"": "x"}, {"A": "x" * 70000, "B": "x" * 70000}, {"A": 1}):
+                r = tree.call("container_create_sandbox", {"env": bad})
+                self.assertTrue(r["_isError"], (list(bad), r))
+
+        self.each(body)
+
     def test_limits_are_those_asked_for(self):
         def body(tree):
             box = Sandbox(tree, memory_mb=256, cpus=2)

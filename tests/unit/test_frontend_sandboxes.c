@@ -38,6 +38,76 @@ test_sandboxes_create(void **state)
 	assert_false(next_row(&row)); /* it is not ended with its call */
 }
 
+/* The environment is in the sandbox before the client knows its name. */
+static void
+test_sandboxes_create_with_env(void **state)
+{
+	struct guest_g_exit figures = {.how = EXIT_EXITED};
+	const cJSON *r;
+	struct guest_spec spec;
+	struct ipc_row row;
+	uint64_t call;
+	cJSON *answer;
+
+	(void)state;
+	for (int good = 0; good < 2; good++) {
+		call_tool("container_create_sandbox", "{\"env\":{\"A\":\"1\",\"LANG\":\"C\"}}");
+		call = submitted(&row);
+		assert_int_equal(row.u.call_submit.flags, CALL_STAYS);
+		assert_int_equal(row.u.call_submit.spec.len, 0);
+		grant(call, BOX_ID);
+		ended(call, RUN_ok, NULL);
+		call = submitted(&row);
+		assert_int_equal(row.u.call_submit.flags, CALL_STEP);
+		assert_memory_equal(row.u.call_submit.sandbox.data, BOX_ID, SANDBOX_ID_LEN);
+		if (row.u.call_submit.spec.len == 0) {
+			waiting_spec(&spec);
+			assert_int_equal(spec.kind, RUN_ENV);
+			assert_int_equal(spec.n_env, 2);
+			assert_memory_equal(spec.env[0].data, "A=1", 3);
+			spec_done(&spec);
+		}
+		assert_string_equal(fake_sent(), "");
+		grant(call, "");
+		ended(call, good ? RUN_ok : RUN_lost, good ? &figures : NULL);
+		answer = tool_result(SHAPE_CREATED, &r, !good);
+		if (good) {
+			assert_string_equal(text_of(r, "sandbox_id"), BOX_ID);
+			assert_int_equal(field(r, "expires_in_seconds")->valueint, 60);
+			assert_string_equal(text_of(r, "start"), "warm");
+			assert_false(next_row(&row));
+		} else {
+			assert_true(cJSON_IsNull(field(r, "sandbox_id")));
+			assert_true(next_row(&row)); /* and nobody is left with a sandbox */
+			assert_int_equal(row.num, IPC_NUM_sandbox_destroy);
+		}
+		cJSON_Delete(answer);
+	}
+}
+
+static void
+test_sandboxes_create_env_too_large(void **state)
+{
+	cleanup_free char *value = xcalloc(70001, 1);
+	char *arguments = NULL;
+	struct ipc_row row;
+	cJSON *answer;
+
+	(void)state;
+	memset(value, 'v', 70000);
+	assert_true(asprintf(&arguments, "{\"env\":{\"A\":\"%s\",\"B\":\"%s\"}}", value, value) >
+		    0);
+	call_tool("container_create_sandbox", arguments);
+	free(arguments);
+	answer = fake_answer();
+	assert_non_null(strstr(
+		text_of(cJSON_GetArrayItem(field(field(answer, "result"), "content"), 0), "text"),
+		"env is more than 128 KiB"));
+	cJSON_Delete(answer);
+	assert_false(next_row(&row));
+	assert_null(fe.call_list);
+}
+
 static void
 test_sandboxes_create_refused(void **state)
 {
@@ -304,6 +374,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FAKE(test_sandboxes_create),
+		FAKE(test_sandboxes_create_with_env),
+		FAKE(test_sandboxes_create_env_too_large),
 		FAKE(test_sandboxes_create_refused),
 		cmocka_unit_test(test_sandboxes_create_cancelled_or_failed),
 		FAKE(test_sandboxes_exec),

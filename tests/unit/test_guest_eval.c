@@ -21,7 +21,7 @@ static struct {
 
 int __wrap_children_take(struct guest *g, struct runner *ret);
 void __wrap_children_drop(struct guest *g, struct runner *r);
-int __wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
+__typeof__(launch_fill_run) __wrap_launch_fill_run;
 int __wrap_runner_order(struct runner *r);
 int __wrap_runner_report(struct runner *r, struct report *ret);
 uint64_t __wrap_runner_cpu_us(const struct runner *r);
@@ -30,10 +30,7 @@ uint32_t __wrap_tree_kill(pid_t root);
 int
 __wrap_children_take(struct guest *g, struct runner *ret)
 {
-	int pair[2];
-	int in[2];
-	int out[2];
-	int err[2];
+	int pair[2], in[2], out[2], err[2];
 
 	(void)g;
 	if (world.take_result < 0)
@@ -79,10 +76,12 @@ __wrap_children_drop(struct guest *g, struct runner *r)
 }
 
 int
-__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec,
+		       const struct guest_spec *kept, uint32_t cpus)
 {
 	(void)l;
 	(void)spec;
+	(void)kept;
 	(void)cpus;
 	return world.fill_result;
 }

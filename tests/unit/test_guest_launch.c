@@ -38,6 +38,7 @@ __wrap_open(const char *path, int flags, ...)
 }
 
 static struct launch launch;
+static const struct guest_spec none;
 
 /* The items of argv, then "|", then those of the environment, each followed by a blank. */
 static const char *
@@ -99,7 +100,7 @@ test_launch_fill_run_words(void **state)
 		spec.cwd = IPC_STR(cases[i].cwd);
 		spec.args = args;
 		spec.n_args = cases[i].args ? 2 : 0;
-		assert_int_equal(launch_fill_run(&launch, &spec, 2), 0);
+		assert_int_equal(launch_fill_run(&launch, &spec, &none, 2), 0);
 		assert_string_equal(joined(), cases[i].want);
 		assert_string_equal(launch.cwd, *cases[i].cwd ? cases[i].cwd : GUEST_WORKSPACE);
 		assert_int_equal(launch.with_control, 0);
@@ -116,11 +117,41 @@ test_launch_fill_run_env(void **state)
 	only_path = NULL;
 	spec.env = env;
 	spec.n_env = ARRAY_LEN(env);
-	assert_int_equal(launch_fill_run(&launch, &spec, 0), 0);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 0), 0);
 	assert_string_equal(joined(),
 			    "bash -c x | PATH=/usr/local/bin:/usr/bin:/bin HOME=/workspace "
 			    "USER=bailey PYTHON_CPU_COUNT=1 OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 "
 			    "LANG=C A=2 AB= ");
+}
+
+/* What is kept for all runs stands above the usual and beneath a run's own. */
+static void
+test_launch_kept_env(void **state)
+{
+	struct ipc_str kept_env[] = {IPC_STR("A=kept"), IPC_STR("LANG=C"), IPC_STR("B=1"),
+				     IPC_STR("B=2"), IPC_STR("PATH=/opt/bin")};
+	struct ipc_str env[] = {IPC_STR("A=own"), IPC_STR("C=")};
+	struct ipc_str args[] = {IPC_STR("prog")};
+	struct guest_spec kept = {.kind = RUN_ENV, .env = kept_env, .n_env = ARRAY_LEN(kept_env)};
+	struct guest_spec spec = spec_of(RUN_COMMAND, "x");
+
+	(void)state;
+	only_path = NULL;
+	spec.env = env;
+	spec.n_env = ARRAY_LEN(env);
+	assert_int_equal(launch_fill_run(&launch, &spec, &kept, 0), 0);
+	assert_string_equal(joined(), "bash -c x | HOME=/workspace USER=bailey PYTHON_CPU_COUNT=1 "
+				      "OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 LANG=C B=2 "
+				      "PATH=/opt/bin A=own C= ");
+	only_path = "/opt/bin/prog"; /* its PATH counts where a program is looked for */
+	spec = (struct guest_spec){.kind = RUN_ARGV, .args = args, .n_args = 1};
+	assert_int_equal(launch_fill_run(&launch, &spec, &kept, 0), 0);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 0), ENOENT);
+	env[1] = IPC_STR("PATH=/bin");
+	spec.env = env;
+	spec.n_env = 2;
+	assert_int_equal(launch_fill_run(&launch, &spec, &kept, 0), ENOENT);
+	only_path = NULL;
 }
 
 static void
@@ -130,17 +161,17 @@ test_launch_finds_the_program(void **state)
 
 	(void)state;
 	only_path = "/bin/node";
-	assert_int_equal(launch_fill_run(&launch, &spec, 1), 0);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), 0);
 	assert_string_equal(launch.path, "/bin/node");
 	only_path = "/opt/node";
-	assert_int_equal(launch_fill_run(&launch, &spec, 1), 0); /* known from before */
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), 0); /* known from before */
 	assert_string_equal(launch.path, "/bin/node");
 	launch.program = "python3";
-	assert_int_equal(launch_fill_run(&launch, &spec, 1), ENOENT);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), ENOENT);
 	assert_null(launch.program);
 	only_path = NULL;
 	spec.kind = 99;
-	assert_int_equal(launch_fill_run(&launch, &spec, 1), EINVAL);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), EINVAL);
 }
 
 static void
@@ -172,7 +203,7 @@ test_launch_argv(void **state)
 			spec.n_env = 1;
 		}
 		only_path = cases[i].exists;
-		assert_int_equal(launch_fill_run(&launch, &spec, 2), cases[i].err);
+		assert_int_equal(launch_fill_run(&launch, &spec, &none, 2), cases[i].err);
 		if (cases[i].err != 0)
 			continue;
 		assert_string_equal(launch.path, cases[i].want);
@@ -207,7 +238,7 @@ test_launch_interpreters_that_stay(void **state)
 
 		assert_int_equal(launch_write_code(&spec),
 				 0); /* no file: it comes by the control */
-		assert_int_equal(launch_fill_run(&launch, &spec, 2), 0);
+		assert_int_equal(launch_fill_run(&launch, &spec, &none, 2), 0);
 		assert_string_equal(joined(), cases[i].want);
 		assert_int_equal(launch.with_control, 1);
 		assert_int_equal(launch.n_argv, cases[i].kind == RUN_EVAL_BASH ? 3 : 2);
@@ -228,10 +259,10 @@ test_launch_too_big(void **state)
 		args[i] = (struct ipc_str){big, sizeof(big)};
 	spec.args = args;
 	spec.n_args = ARRAY_LEN(args);
-	assert_int_equal(launch_fill_run(&launch, &spec, 1), E2BIG);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), E2BIG);
 	spec.n_args = 0;
 	spec.cwd = (struct ipc_str){big, sizeof(big)};
-	assert_int_equal(launch_fill_run(&launch, &spec, 1), ENAMETOOLONG);
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), ENAMETOOLONG);
 }
 
 static void
@@ -320,6 +351,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_launch_fill_run_words),
 		cmocka_unit_test(test_launch_fill_run_env),
+		cmocka_unit_test(test_launch_kept_env),
 		cmocka_unit_test(test_launch_finds_the_program),
 		cmocka_unit_test(test_launch_argv),
 		cmocka_unit_test(test_launch_interpreters_that_stay),

@@ -19,7 +19,7 @@ static struct {
 } fake_world;
 
 int __wrap_launch_write_code(const struct guest_spec *spec);
-int __wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus);
+__typeof__(launch_fill_run) __wrap_launch_fill_run;
 int __wrap_runner_order(struct runner *r);
 int __wrap_prestart_hand_out(struct guest *g, struct run *run);
 uint32_t __wrap_tree_kill(pid_t root);
@@ -39,11 +39,13 @@ __wrap_launch_write_code(const struct guest_spec *spec)
 }
 
 int
-__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec, uint32_t cpus)
+__wrap_launch_fill_run(struct launch *l, const struct guest_spec *spec,
+		       const struct guest_spec *kept, uint32_t cpus)
 {
 	(void)l;
 	(void)spec;
 	(void)cpus;
+	(void)kept;
 	return fake_world.fill_result;
 }
 

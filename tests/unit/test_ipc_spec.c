@@ -20,18 +20,19 @@ base_spec(void)
 /* What each kind may have: flags, then which of its fields. */
 static const struct {
 	uint32_t kind, flags;
-	bool words, span, mode, path;
+	bool words, env, span, mode, path;
 } kinds[] = {
-	{RUN_PYTHON, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
-	{RUN_NODE, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
-	{RUN_BASH, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
-	{RUN_COMMAND, SPEC_STDIN | SPEC_LIVE, true, false, false, false},
-	{RUN_EVAL_PYTHON, 0, false, false, false, false},
-	{RUN_EVAL_NODE, 0, false, false, false, false},
-	{RUN_EVAL_BASH, 0, false, false, false, false},
-	{RUN_FILE_READ, 0, false, true, false, true},
-	{RUN_FILE_WRITE, SPEC_STDIN | SPEC_APPEND | SPEC_TRUNCATE, false, true, true, true},
-	{RUN_FILE_LIST, 0, false, true, false, true},
+	{RUN_PYTHON, SPEC_STDIN | SPEC_LIVE, true, true, false, false, false},
+	{RUN_NODE, SPEC_STDIN | SPEC_LIVE, true, true, false, false, false},
+	{RUN_BASH, SPEC_STDIN | SPEC_LIVE, true, true, false, false, false},
+	{RUN_COMMAND, SPEC_STDIN | SPEC_LIVE, true, true, false, false, false},
+	{RUN_EVAL_PYTHON, 0, false, false, false, false, false},
+	{RUN_EVAL_NODE, 0, false, false, false, false, false},
+	{RUN_EVAL_BASH, 0, false, false, false, false, false},
+	{RUN_FILE_READ, 0, false, false, true, false, true},
+	{RUN_FILE_WRITE, SPEC_STDIN | SPEC_APPEND | SPEC_TRUNCATE, false, false, true, true, true},
+	{RUN_FILE_LIST, 0, false, false, true, false, true},
+	{RUN_ENV, 0, false, true, false, false, false},
 };
 
 static void
@@ -41,14 +42,16 @@ test_spec_check_flags(void **state)
 
 	(void)state;
 	for (uint32_t kind = 0; kind < 14; kind++) {
-		bool known = kind >= RUN_PYTHON && kind <= RUN_FILE_LIST && kind != RUN_ARGV;
+		bool known = kind >= RUN_PYTHON && kind <= RUN_ENV && kind != RUN_ARGV;
 
 		spec.kind = kind;
+		spec.code.len = kind == RUN_ENV ? 0 : 1;
 		assert_int_equal(spec_check(&spec), known ? 0 : -EINVAL);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
 		spec = base_spec();
 		spec.kind = kinds[i].kind;
+		spec.code.len = kinds[i].kind == RUN_ENV ? 0 : 1;
 		for (uint32_t bit = 1; bit != 0; bit <<= 1) {
 			spec.flags = bit;
 			assert_int_equal(spec_check(&spec),
@@ -69,6 +72,7 @@ test_spec_check_fields_of_kinds(void **state)
 		struct guest_spec spec = base_spec();
 
 		spec.kind = kinds[i].kind;
+		spec.code.len = kinds[i].kind == RUN_ENV ? 0 : 1;
 		spec.cwd = IPC_STR("d");
 		assert_int_equal(spec_check(&spec), words);
 		spec.cwd = IPC_STR("");
@@ -78,7 +82,7 @@ test_spec_check_fields_of_kinds(void **state)
 		spec.n_args = 0;
 		spec.env = &item;
 		spec.n_env = 1;
-		assert_int_equal(spec_check(&spec), words);
+		assert_int_equal(spec_check(&spec), kinds[i].env ? 0 : -EINVAL);
 		spec.n_env = 0;
 		spec.offset = INT64_MAX;
 		assert_int_equal(spec_check(&spec), span);
@@ -122,6 +126,27 @@ test_spec_check_paths(void **state)
 	assert_int_equal(spec_check(&spec), 0);
 	spec.offset = 1; /* which of both? */
 	assert_int_equal(spec_check(&spec), -EINVAL);
+}
+
+static void
+test_spec_check_kept_env(void **state)
+{
+	cleanup_free char *text = xcalloc(SPEC_KEPT_ENV_MAX, 1);
+	struct ipc_str items[2] = {IPC_STR("B="), {text, SPEC_KEPT_ENV_MAX - 4}};
+	struct guest_spec spec = {.kind = RUN_ENV, .env = items, .n_env = 2};
+
+	(void)state;
+	memset(text, 'a', SPEC_KEPT_ENV_MAX);
+	text[1] = '=';
+	assert_int_equal(spec_check(&spec), 0);
+	items[1].len++; /* with the NULs behind both */
+	assert_int_equal(spec_check(&spec), -E2BIG);
+	items[1] = IPC_STR("=");
+	assert_int_equal(spec_check(&spec), -EINVAL);
+	spec.n_env = 0; /* nothing is kept from now on */
+	assert_int_equal(spec_check(&spec), 0);
+	spec.code = (struct ipc_bin){(const uint8_t *)"x", 1};
+	assert_int_equal(spec_check(&spec), -E2BIG);
 }
 
 static void
@@ -368,6 +393,7 @@ main(void)
 		cmocka_unit_test(test_spec_check_flags),
 		cmocka_unit_test(test_spec_check_fields_of_kinds),
 		cmocka_unit_test(test_spec_check_paths),
+		cmocka_unit_test(test_spec_check_kept_env),
 		cmocka_unit_test(test_spec_check_argv),
 		cmocka_unit_test(test_spec_check_env_names),
 		cmocka_unit_test(test_spec_check_maxima),
