@@ -231,6 +231,18 @@ broker_on_session_check(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 void
+broker_on_session_note(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct ipc_session_note *m = &row->u.session_note;
+	struct front *f = ctx;
+	struct auth_session *s = session_find(f->b, f->owner, &m->session);
+
+	(void)l;
+	if (s)
+		s->rev = m->rev;
+}
+
+void
 broker_on_cancel_tag(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	const struct ipc_str *tag = &row->u.cancel_tag.tag;

@@ -88,6 +88,7 @@ void broker_on_token_check(void *ctx, struct link *l, const struct ipc_row *row)
 void broker_on_session_open(void *ctx, struct link *l, const struct ipc_row *row);
 void broker_on_session_check(void *ctx, struct link *l, const struct ipc_row *row);
 void broker_on_cancel_tag(void *ctx, struct link *l, const struct ipc_row *row);
+void broker_on_session_note(void *ctx, struct link *l, const struct ipc_row *row);
 void broker_on_ask_answer(void *ctx, struct link *l, const struct ipc_row *row);
 
 #endif

@@ -18,9 +18,17 @@
 
 #include "frontend.h"
 
-/* The broker keeps a number with a session: the revision, and above it what the client can. */
+/* The broker keeps a number with a session: the revision, above it what the client can and how much
+ * it wants to be told. */
 #define CAN_SHIFT 8u
-#define REV_MASK 0xffu
+#define LEVEL_SHIFT 16u
+#define BYTE_MASK 0xffu
+
+static uint32_t
+session_number(const struct frontend *fe, enum mcp_rev rev)
+{
+	return (uint32_t)rev | fe->client_can << CAN_SHIFT | (uint32_t)fe->log_level << LEVEL_SHIFT;
+}
 
 static void
 send_token(struct frontend *fe)
@@ -42,9 +50,8 @@ send_question(struct frontend *fe)
 		return;
 	c->no = ++c->last_no;
 	if (c->asks == CLIENT_OPENS)
-		(void)link_send(fe->broker,
-				IPC_ROW(session_open, .call = c->no,
-					.rev = c->opens_rev | fe->client_can << CAN_SHIFT));
+		(void)link_send(fe->broker, IPC_ROW(session_open, .call = c->no,
+						    .rev = session_number(fe, c->opens_rev)));
 	else if (c->asks == CLIENT_CHECKS || c->asks == CLIENT_CLOSES)
 		(void)link_send(fe->broker,
 				IPC_ROW(session_check, .call = c->no, .session = IPC_STR(c->asked),
@@ -101,6 +108,7 @@ client_on_admit(void *ctx, const struct admit_ask *ask)
 
 	fe->negotiated = REV_NONE;
 	fe->client_can = 0;
+	fe->log_level = LOG_NONE;
 	c->session[0] = '\0';
 	c->closes = ask->close;
 	(void)str_copy(c->asked, sizeof(c->asked), session, strlen(session));
@@ -142,7 +150,7 @@ frontend_on_session_row(void *ctx, struct link *l, const struct ipc_row *row)
 	const struct ipc_session_row *m = &row->u.session_row;
 	struct frontend *fe = ctx;
 	struct client *c = &fe->client;
-	uint32_t rev = m->rev & REV_MASK;
+	uint32_t rev = m->rev & BYTE_MASK;
 	bool ok;
 
 	(void)l;
@@ -161,7 +169,8 @@ frontend_on_session_row(void *ctx, struct link *l, const struct ipc_row *row)
 		send_question(fe);
 	} else if (c->asks == CLIENT_CHECKS) {
 		fe->negotiated = ok ? (enum mcp_rev)rev : REV_NONE;
-		fe->client_can = ok ? m->rev >> CAN_SHIFT : 0;
+		fe->client_can = ok ? m->rev >> CAN_SHIFT & BYTE_MASK : 0;
+		fe->log_level = (uint8_t)(ok ? m->rev >> LEVEL_SHIFT & BYTE_MASK : LOG_NONE);
 		admit(fe, ok ? ADMIT_YES : ADMIT_NO_SESSION);
 	}
 }
@@ -183,6 +192,16 @@ client_open_session(struct frontend *fe)
 	fe->client.asks = CLIENT_OPENS;
 	fe->client.opens_rev = fe->negotiated;
 	send_question(fe);
+}
+
+void
+client_note_level(struct frontend *fe)
+{
+	const char *session = fe->client.session;
+
+	if (session[0] != '\0' && upcalls_ready(fe))
+		(void)link_send(fe->broker, IPC_ROW(session_note, .session = IPC_STR(session),
+						    .rev = session_number(fe, fe->negotiated)));
 }
 
 /* "SESSION:ID", or "" where it has no session or is too long: then nobody else can cancel it. */

@@ -62,6 +62,8 @@ void client_link_up(struct frontend *fe);                     /* first of all ro
 bool client_has_sessions(const struct frontend *fe);
 /* initialize over http: its answer waits for the session. */
 void client_open_session(struct frontend *fe);
+/* The log level the client set holds for its session, where it has one. */
+void client_note_level(struct frontend *fe);
 /* What a call is named by on other connections of its session; "" where there are none. */
 void client_tag(const struct frontend *fe, const struct rpc_id *id, char ret[RPC_TAG_MAX + 1]);
 void client_cancel(struct frontend *fe, const struct rpc_id *id);
@@ -90,8 +92,8 @@ struct frontend {
 	} last_sandbox;
 	uint32_t client_can; /* enum client_can, by initialize */
 	struct ask *asks;
-	uint8_t log_level; /* enum log_word by logging/setLevel; 0: nothing is logged to the client
-			    */
+	uint8_t log_level; /* enum log_word by logging/setLevel, http: of the session; 0: nothing is
+			      logged to the client */
 	struct event *leave_timer, *memory_timer;
 	bool leaving, finishing;
 	int exit_code;

@@ -4,7 +4,8 @@
  * Input: a level named by the client; words of our own.
  * Owns: nothing.
  *
- * A legacy connection asks by logging/setLevel, a modern request by its own
+ * A legacy client asks by logging/setLevel, for its connection or, over http, for
+ * its session whatever connection a request comes on; a modern request by its own
  * _meta. Without either nothing is sent. Output and code are never logged.
  */
 #include <errno.h>
@@ -45,12 +46,14 @@ notify_level(const struct cJSON *item, uint8_t *ret)
 void
 notify_set_level(struct frontend *fe, const struct reply_to *to, const struct cJSON *params)
 {
-	if (notify_level(cJSON_GetObjectItemCaseSensitive(params, "level"), &fe->log_level) == 0)
-		rpc_send_result(fe, to, cJSON_CreateObject());
-	else
+	if (notify_level(cJSON_GetObjectItemCaseSensitive(params, "level"), &fe->log_level) < 0) {
 		rpc_send_error(fe, to, RPC_PARAMS, NULL,
 			       "params.level must be one of: debug, info, notice, warning, error, "
 			       "critical, alert, emergency");
+		return;
+	}
+	client_note_level(fe); /* first: the next request may come on another connection */
+	rpc_send_result(fe, to, cJSON_CreateObject());
 }
 
 void

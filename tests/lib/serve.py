@@ -153,10 +153,11 @@ class Stream:
 class Http:
     """A client of one principal; each of its requests has a connection of its own."""
 
-    def __init__(self, server, principal="first", modern=True, initialize=True):
+    def __init__(self, server, principal="first", modern=True, initialize=True, revision=LEGACY):
         self.server = server
         self.token = server.token_for[principal]
         self.modern = modern
+        self.revision = MODERN if modern else revision
         self.session = None
         self.lock = threading.Lock()
         self.next_id = 0
@@ -172,7 +173,7 @@ class Http:
             if name is not None:
                 h["Mcp-Name"] = name
         elif self.session:
-            h |= {"MCP-Protocol-Version": LEGACY, "Mcp-Session-Id": self.session}
+            h |= {"MCP-Protocol-Version": self.revision, "Mcp-Session-Id": self.session}
         return h
 
     def message(self, method, params=None, number=None):
@@ -213,7 +214,7 @@ class Http:
         return answer
 
     def initialize(self):
-        number, stream = self.open("initialize", {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+        number, stream = self.open("initialize", {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
         answer = list(stream.messages())[-1]
         assert answer["id"] == number and "result" in answer, answer
         self.session = stream.headers.get("Mcp-Session-Id")

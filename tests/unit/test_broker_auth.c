@@ -331,6 +331,25 @@ test_sessions(void **state)
 	assert_true(session_good(ann, second));
 }
 
+/* The number kept with a session is what its owner last said, on any connection. */
+static void
+test_session_notes(void **state)
+{
+	struct browser *ann = logged_in(0, "ann's token"), *bob = logged_in(1, "bob's token");
+	char id[65];
+
+	(void)state;
+	(void)snprintf(id, sizeof(id), "%s", open_session(ann, 3));
+	say(bob, IPC_ROW(session_note, .session = IPC_STR(id), .rev = 9));
+	say(ann, IPC_ROW(session_note, .session = IPC_STR("none"), .rev = 9));
+	assert_true(session_good(ann, id));
+	assert_int_equal(ann->session.rev, 3);
+	say(logged_in(2, "ann's other token"),
+	    IPC_ROW(session_note, .session = IPC_STR(id), .rev = 0x50003));
+	assert_true(session_good(ann, id));
+	assert_int_equal(ann->session.rev, 0x50003);
+}
+
 static void
 test_idle_sessions_end(void **state)
 {
@@ -462,6 +481,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_without_a_token_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rows_replace_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_session_notes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_idle_sessions_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_one_idle_longest_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cancel_by_tag, setup, teardown),

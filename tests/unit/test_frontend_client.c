@@ -355,6 +355,40 @@ test_client_capabilities(void **state)
 	close_http();
 }
 
+/* The level a client sets is its session's, on whatever connection the next request comes. */
+static void
+test_client_log_level(void **state)
+{
+	struct ipc_row row;
+
+	(void)state;
+	open_http(true);
+	bind_token();
+	say("POST /mcp HTTP/1.1\r\n" HEADERS("good") "Mcp-Session-Id: " ID "\r\n",
+	    "{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"logging/"
+	    "setLevel\",\"params\":{\"level\":\"error\"}}");
+	expect_row(&row, IPC_NUM_session_check);
+	session(row.u.session_check.call, true, REV_2025_06_18 | (unsigned)CAN_ROOTS << 8);
+	expect_row(&row, IPC_NUM_session_note);
+	assert_memory_equal(row.u.session_note.session.data, ID, HTTP_SESSION_LEN);
+	assert_int_equal(row.u.session_note.rev,
+			 REV_2025_06_18 | (unsigned)CAN_ROOTS << 8 | (unsigned)LOG_ERROR << 16);
+	assert_int_equal(strncmp(got(), "HTTP/1.1 200 ", 13), 0);
+	/* another session's request on this connection, and that one's later */
+	say("POST /mcp HTTP/1.1\r\n" HEADERS("good") "Mcp-Session-Id: " ID "\r\n", PING);
+	expect_row(&row, IPC_NUM_session_check);
+	assert_int_equal(fe.log_level, LOG_NONE);
+	session(row.u.session_check.call, true, REV_2025_06_18);
+	assert_int_equal(fe.log_level, LOG_NONE);
+	assert_int_equal(strncmp(got(), "HTTP/1.1 200 ", 13), 0);
+	say("POST /mcp HTTP/1.1\r\n" HEADERS("good") "Mcp-Session-Id: " ID "\r\n", PING);
+	expect_row(&row, IPC_NUM_session_check);
+	session(row.u.session_check.call, true, REV_2025_06_18 | (unsigned)LOG_ERROR << 16);
+	assert_int_equal(fe.log_level, LOG_ERROR);
+	assert_int_equal(fe.client_can, 0);
+	close_http();
+}
+
 /* A response to what another connection asked goes there by the broker; others are dropped. */
 static void
 test_client_relays_answers(void **state)
@@ -434,6 +468,7 @@ main(void)
 		cmocka_unit_test(test_client_tag),
 		cmocka_unit_test(test_client_cancel_by_notification),
 		cmocka_unit_test(test_client_capabilities),
+		cmocka_unit_test(test_client_log_level),
 		cmocka_unit_test(test_client_relays_answers),
 		cmocka_unit_test(test_client_unknown_kind_is_fatal),
 		cmocka_unit_test(test_client_stdio),
