@@ -6,8 +6,9 @@
  * Owns: what is still to be read, and what has been.
  *
  * Each path is read as a file first; one that is a directory is listed, and its
- * files take their turn. What fits no budget becomes a link: to the file where
- * its sandbox stays, else to the kept output of the very run that read it.
+ * files take their turn. An image that is too large is made smaller inside the
+ * sandbox, where its image has Pillow. What fits no budget becomes a link: to the
+ * file where its sandbox stays, else to the kept output of the very run that read it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,9 @@
 #define TEXT_BUDGET ((size_t)256 << 10) /* of an answer; text, or base64 of what is none */
 #define IMAGE_BUDGET ((size_t)1000000)  /* of an answer; base64 */
 #define PART_MAX (LOG_MAX - (8U << 10)) /* read of one file: what is kept of a run's output */
+#define SCALED_MIN ((size_t)4096)       /* less is not worth a look */
+#define SCALED_MAX 8u                   /* of an answer: each may take its seconds */
+#define SCALE_NO_PILLOW 3u              /* guest/python/scale.py */
 #define LISTING_MAX ((size_t)512 << 10)
 #define URI_MAX (3 * (size_t)FILE_PATH_MAX + 128)
 
@@ -28,11 +32,21 @@ struct wanted {
 	char sandbox[SANDBOX_ID_LEN + 1];
 	bool listing; /* it is a directory */
 	bool found;   /* by a listing: it cannot be one */
+	bool scaling; /* it was read and is too large: a smaller one comes */
+};
+/* A file that was read. */
+struct was_read {
+	uint64_t size;
+	const char *type; /* of an image, or NULL */
+	bool all;
+	char run_id[33]; /* of the run whose output holds it */
 };
 struct collect {
 	struct wanted items[COLLECT_MAX];
 	size_t n, at;
 	bool truncated;
+	unsigned scaled;           /* tries */
+	struct was_read too_large; /* the one that is made smaller */
 	size_t text_left, image_left;
 	cJSON *list, *blocks;
 };
@@ -137,6 +151,13 @@ new_entry(struct collect *k, const struct wanted *w, const char *encoding)
 
 /* ---- the step ---- */
 
+/* What base64 of it fits. */
+static size_t
+image_room(const struct collect *k)
+{
+	return k->image_left / 4 * 3;
+}
+
 bool
 collect_begin(struct call *c, struct collect *k)
 {
@@ -146,6 +167,10 @@ collect_begin(struct call *c, struct collect *k)
 					 .path = w->path,
 					 .length = w->listing ? DEPTH_MAX : PART_MAX};
 
+		if (w->scaling && specs_scale(c, w->path, image_room(k)) == 0) {
+			output_init_whole(&c->out[0], PART_MAX);
+			return true;
+		}
 		if (specs_file(c, &spec) == 0) {
 			output_init_whole(&c->out[0], w->listing ? LISTING_MAX : PART_MAX);
 			return true;
@@ -227,28 +252,14 @@ add_link(struct collect *k, cJSON *entry, const struct wanted *w, const char *ru
 	buf_done(&uri);
 }
 
-/* A file that was read: the form that fits what is left of the budgets. */
 static void
-add_file(struct collect *k, const struct call *c, const struct wanted *w, uint64_t size)
+add_unshown(struct collect *k, const struct wanted *w, const struct was_read *file)
 {
-	const uint8_t *data = buf_data(&c->out[0].head);
-	size_t len = buf_len(&c->out[0].head), shown, encoded = (len + 2) / 3 * 4;
-	const char *type = collect_image_type(data, len);
-	bool all = c->out[0].received == len && size == len;
-	bool text = files_is_text(data, len, false, &shown);
 	cJSON *entry;
 
-	if (all && type != NULL && encoded <= k->image_left) {
-		k->image_left -= encoded;
-		entry = new_entry(k, w, "image");
-		add_image(k, entry, type, data, len);
-	} else if (all && type == NULL && (text ? len : encoded) <= k->text_left) {
-		k->text_left -= text ? len : encoded;
-		entry = new_entry(k, w, text ? "utf8" : "base64");
-		files_add_bytes(entry, "content", data, len, text);
-	} else if (w->sandbox[0] != '\0' || all) {
+	if (w->sandbox[0] != '\0' || file->all) {
 		entry = new_entry(k, w, "link");
-		add_link(k, entry, w, c->grant.run_id, type);
+		add_link(k, entry, w, file->run_id, file->type);
 	} else {
 		entry = new_entry(k, w, "none");
 		(void)cJSON_AddStringToObject(
@@ -256,7 +267,69 @@ add_file(struct collect *k, const struct call *c, const struct wanted *w, uint64
 			"Larger than 1 MiB. Run it in a sandbox of container_create_sandbox and "
 			"read the file in parts.");
 	}
+	set_size(entry, file->size);
+}
+
+/* A file that was read: the form that fits what is left of the budgets. true: it is an image, and a
+ * smaller one may fit. */
+static bool
+add_file(struct collect *k, const struct call *c, const struct wanted *w, uint64_t size)
+{
+	const uint8_t *data = buf_data(&c->out[0].head);
+	size_t len = buf_len(&c->out[0].head), shown, encoded = (len + 2) / 3 * 4;
+	struct was_read file = {.size = size,
+				.type = collect_image_type(data, len),
+				.all = c->out[0].received == len && size == len};
+	bool text = files_is_text(data, len, false, &shown);
+	cJSON *entry;
+
+	memcpy(file.run_id, c->grant.run_id, sizeof(file.run_id));
+	if (file.all && file.type != NULL && encoded <= k->image_left) {
+		k->image_left -= encoded;
+		entry = new_entry(k, w, "image");
+		add_image(k, entry, file.type, data, len);
+	} else if (file.all && file.type == NULL && (text ? len : encoded) <= k->text_left) {
+		k->text_left -= text ? len : encoded;
+		entry = new_entry(k, w, text ? "utf8" : "base64");
+		files_add_bytes(entry, "content", data, len, text);
+	} else if (file.type != NULL && k->scaled < SCALED_MAX && image_room(k) >= SCALED_MIN) {
+		k->too_large = file;
+		return true;
+	} else {
+		add_unshown(k, w, &file);
+		return false;
+	}
 	set_size(entry, size);
+	return false;
+}
+
+/* What the sandbox made of an image that was too large; whatever that is, it must be one and fit.
+ */
+static void
+add_scaled(struct collect *k, const struct call *c, const struct wanted *w,
+	   const struct ipc_call_ended *ended)
+{
+	const uint8_t *data = buf_data(&c->out[0].head);
+	size_t len = buf_len(&c->out[0].head), encoded = (len + 2) / 3 * 4;
+	const char *type = collect_image_type(data, len);
+	struct guest_g_exit guest;
+	cJSON *entry;
+
+	k->scaled++;
+	if (!result_exit(ended, &guest) || guest.how == EXIT_NOT_STARTED ||
+	    (guest.how == EXIT_EXITED && guest.exit_code == SCALE_NO_PILLOW))
+		k->scaled = SCALED_MAX; /* nor for the others */
+	if (result_known(ended->status) != RUN_ok || type == NULL || encoded > k->image_left ||
+	    c->out[0].received != len) {
+		add_unshown(k, w, &k->too_large);
+		return;
+	}
+	k->image_left -= encoded;
+	entry = new_entry(k, w, "image");
+	add_image(k, entry, type, data, len);
+	(void)cJSON_AddStringToObject(
+		entry, "message", "The image block is a smaller version; the file is as it was.");
+	set_size(entry, k->too_large.size);
 }
 
 void
@@ -264,8 +337,14 @@ collect_end(struct call *c, struct collect *k, const struct ipc_call_ended *ende
 {
 	struct wanted *w = &k->items[k->at];
 	uint64_t size = 0;
-	struct file_fault fault = files_fault(ended, &size);
+	struct file_fault fault;
 
+	if (w->scaling) {
+		k->at++;
+		add_scaled(k, c, w, ended);
+		return;
+	}
+	fault = files_fault(ended, &size);
 	if (!w->listing && !w->found && files_errno(ended) == EISDIR) {
 		w->listing = true; /* its turn again */
 		return;
@@ -279,7 +358,8 @@ collect_end(struct call *c, struct collect *k, const struct ipc_call_ended *ende
 		result_add_visible(entry, "message", fault.said.data, fault.said.len);
 	} else if (w->listing) {
 		add_listed(k, w, &c->out[0]);
-	} else {
-		add_file(k, c, w, size);
+	} else if (add_file(k, c, w, size)) {
+		w->scaling = true; /* its turn again */
+		k->at--;
 	}
 }

@@ -12,6 +12,7 @@
 
 #include "frontend.h"
 
+#define SCALE_MS 5000u
 #define MIB ((uint64_t)1 << 20)
 
 /* Start-up variables: a waiting interpreter is past the point where it reads them. */
@@ -183,6 +184,23 @@ specs_file(struct call *c, const struct file_spec *file)
 				  .mode = file->mode};
 
 	c->flags |= CALL_STEP;
+	return spec_encode(&spec, &c->spec);
+}
+
+int
+specs_scale(struct call *c, const char *path, size_t max)
+{
+	cleanup_free char *file = absolute(path), *bytes = xasprintf("%zu", max);
+	struct ipc_str args[] = {IPC_STR("/usr/bin/python3"), IPC_STR("-I"),
+				 IPC_STR("/.bailey/python/scale.py"), IPC_STR(file),
+				 IPC_STR(bytes)};
+	struct guest_spec spec = {.kind = RUN_ARGV,
+				  .timeout_ms = UINT32_MAX,
+				  .args = args,
+				  .n_args = ARRAY_LEN(args)};
+
+	c->flags |= CALL_STEP;
+	c->ask.timeout_ms = SCALE_MS;
 	return spec_encode(&spec, &c->spec);
 }
 

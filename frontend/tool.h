@@ -128,6 +128,9 @@ struct file_spec {
 	uint32_t mode, flags;
 };
 int specs_file(struct call *c, const struct file_spec *file);
+/* An image of c's sandbox, made smaller by what the sandbox has for that: at most max bytes of
+ * stdout. */
+int specs_scale(struct call *c, const char *path, size_t max);
 void specs_limits(struct call_limits *ask, const struct cJSON *args);
 /* The sandbox an exchange is about; false when it is not even an id. */
 bool specs_sandbox(struct call *c, const char *id);

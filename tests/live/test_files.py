@@ -291,6 +291,21 @@ class Given(unittest.TestCase):
 
         for_users(self, one)
 
+    def test_an_image_that_is_too_large(self):
+        """In an image without Pillow nothing makes it smaller: it is a link to all of it."""
+
+        def one(user):
+            with Tree(user=user) as tree:
+                code = "printf '\\211PNG\\r\\n\\032\\n' >big.png; head -c 900000 /dev/zero >>big.png; cp big.png two.png"
+                answer = tree.finish(tree.start("execute_code", {"language": "bash", "code": code, "artifacts": ["big.png", "two.png"]}))
+                forms = [(a["encoding"], a["mime_type"]) for a in answer["result"]["structuredContent"]["artifacts"]]
+                self.assertEqual(forms, [("link", "image/png")] * 2, answer["result"]["structuredContent"])
+                uri = answer["result"]["structuredContent"]["artifacts"][0]["uri"]
+                blob = tree.request("resources/read", {"uri": uri})["result"]["contents"][0]["blob"]
+                self.assertEqual(len(base64.b64decode(blob)), 900008)
+
+        for_users(self, one)
+
 
 if __name__ == "__main__":
     tap.main()

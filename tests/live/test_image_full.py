@@ -11,6 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
+from sandbox import Sandbox  # noqa: E402
 from tree import Tree, engine, for_users  # noqa: E402
 
 IMAGE = os.environ.get("BAILEY_IMAGE_FULL", "bailey/sandbox:full")
@@ -23,6 +24,31 @@ print(matplotlib.get_backend().lower(), frame.y.describe().loc["count"], (numpy.
 frame.plot(x="x", y="y", title="A walk")
 os.makedirs("artifacts")
 plt.savefig("artifacts/walk.png", dpi=60)
+"""
+
+NOISE = """
+import os, numpy, PIL.Image
+os.makedirs("artifacts", exist_ok=True)
+noise = PIL.Image.fromarray(numpy.random.default_rng(1).integers(0, 255, (1300, 1300, 3), dtype="uint8"))
+noise.save("n.png"); noise.save("n.jpg", quality=95); noise.save("n.gif"); noise.save("n.webp", lossless=True)
+"""
+BOMBS = """
+import os, struct, zlib
+os.makedirs("artifacts", exist_ok=True)
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+def png(name, width, height, rows):
+    data = zlib.compressobj(9)
+    body = b"".join(data.compress(bytes(width * 4 + 1)) for _ in range(rows)) + data.flush()
+    with open("artifacts/" + name, "wb") as file:
+        file.write(b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)))
+        file.write(chunk(b"prVt", bytes(900000)) + chunk(b"IDAT", body) + chunk(b"IEND", b""))
+png("1.png", 60000, 60000, 10)
+png("2.png", 4800, 4900, 4900)  # 23.5 million pixels: 94 MB in a box of 128
+png("3.png", 4000, 4000, 1)     # less than it says
+for n, start in ((4, b"GIF89a" + struct.pack("<HH", 65535, 65535)), (5, b"\\xff\\xd8\\xff")):
+    with open(f"artifacts/{n}." + ("gif" if n == 4 else "jpg"), "wb") as file:
+        file.write(start + os.urandom(900000))
 """
 
 
@@ -42,6 +68,42 @@ class Full(unittest.TestCase):
             images = [c for c in answer["result"]["content"] if c["type"] == "image"]
             self.assertEqual(len(images), 1)
             self.assertTrue(base64.b64decode(images[0]["data"]).startswith(b"\x89PNG"))
+
+        self.each(body)
+
+    def test_images_too_large_come_back_smaller(self):
+        """Noise in four formats, each past the budget; the files stay as they are."""
+
+        def body(tree):
+            box = Sandbox(tree, memory_mb=512)
+            r = box.call("sandbox_eval", language="python", code=NOISE, timeout_seconds=60)
+            self.assertEqual(r["status"], "ok", r)
+            for name, kind in (("n.png", "image/png"), ("n.jpg", "image/jpeg"), ("n.gif", "image/png"), ("n.webp", "image/png")):
+                run = {"language": "python", "code": NOISE + "os.rename(%r, 'artifacts/%s')" % (name, name), "artifacts": ["artifacts"], "timeout_seconds": 60}
+                answer = tree.finish(tree.start("execute_code", run), 90)["result"]
+                [entry] = answer["structuredContent"]["artifacts"]
+                self.assertEqual((entry["encoding"], entry["mime_type"]), ("image", kind), entry)
+                self.assertGreater(entry["size"], 750000)
+                [image] = [c for c in answer["content"] if c["type"] == "image"]
+                self.assertEqual(image["mimeType"], kind)
+                self.assertLess(len(image["data"]), 1000000)
+                self.assertGreater(len(image["data"]), 200000)
+
+        self.each(body)
+
+    def test_images_that_are_bombs(self):
+        """Few bytes that say they are many pixels, and what is no image behind its first bytes: links, soon,
+        and nothing of the sandbox's own is killed for them."""
+
+        def body(tree):
+            box = Sandbox(tree, memory_mb=128)
+            box.call("sandbox_eval", language="python", code="kept = 1")
+            r = box.call("sandbox_eval", language="python", code=BOMBS, timeout_seconds=30)
+            self.assertEqual(r["status"], "ok", r)
+            self.assertEqual([e["encoding"] for e in r["images"]], ["link"] * 5, r)
+            self.assertEqual(box.call("sandbox_eval", language="python", code="kept")["value"], "1")
+            self.assertEqual(box.run("ls artifacts | wc -l")["stdout"].strip(), "5")
+            self.assertEqual(box.call("inspect_logs")["data"].strip(), "5")  # not one of ours in between
 
         self.each(body)
 

@@ -84,6 +84,27 @@ entry(int i)
 	return cJSON_GetArrayItem(list, i);
 }
 
+/* What the sandbox is asked to make smaller, from the submission to its end. */
+static void
+scale_run(const void *data, size_t n, struct guest_g_exit figures, enum run_status status)
+{
+	struct guest_spec spec;
+	struct ipc_row row;
+	uint64_t call = submitted(&row);
+
+	assert_int_equal(row.u.call_submit.flags, CALL_STEP);
+	assert_int_equal(row.u.call_submit.timeout_ms, 5000);
+	assert_int_equal(
+		spec_decode(row.u.call_submit.spec.data, row.u.call_submit.spec.len, &spec), 0);
+	assert_int_equal(spec.kind, RUN_ARGV);
+	assert_int_equal(spec.n_args, 5);
+	assert_true(spec.args[3].data[0] == '/');
+	spec_done(&spec);
+	grant(call, "");
+	output(call, STREAM_STDOUT, data, n);
+	ended(call, status, &figures);
+}
+
 static void
 test_collect_forms(void **state)
 {
@@ -165,6 +186,7 @@ test_collect_image_budget(void **state)
 	start();
 	file_run(data, n, 0, n);
 	file_run(data, n, 0, n);
+	scale_run("", 0, (struct guest_g_exit){.how = EXIT_NOT_STARTED}, RUN_denied);
 	file_run("t", 1, 0, 1);
 	assert_string_equal(text_of(entry(0), "encoding"), "image");
 	assert_string_equal(text_of(entry(1), "encoding"), "link");
@@ -273,11 +295,58 @@ test_collect_image_types(void **state)
 	}
 }
 
+/* An image past the budget comes back smaller, or as the link it was, whatever the sandbox says. */
+static void
+test_collect_scales(void **state)
+{
+	static const char png[] = "\x89PNG\r\n\x1a\nx", jpeg[] = "\xff\xd8\xffx";
+	const struct guest_g_exit good = {.how = EXIT_EXITED},
+				  bad = {.how = EXIT_EXITED, .exit_code = 1},
+				  none = {.how = EXIT_EXITED, .exit_code = 3};
+	size_t whole = (1 << 20) - (8 << 10), n = 800000;
+	char *data = calloc(1, whole);
+	cJSON *schema = schema_shape(SHAPE_ARTIFACT);
+
+	(void)state;
+	memcpy(data, png, sizeof(png));
+	k = collect_new();
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(collect_add(k, "a.png", ""), 0);
+	start();
+	file_run(data, whole, 0, 30 << 20); /* more than what is read of it */
+	scale_run(jpeg, sizeof(jpeg), good, RUN_ok);
+	file_run(data, n, 0, n);
+	scale_run("", 0, bad, RUN_nonzero);
+	file_run(data, n, 0, n);
+	scale_run("no image", 8, good, RUN_ok);
+	file_run(data, n, 0, n);
+	scale_run(data, n, good, RUN_ok); /* as large as before */
+	file_run(data, n, 0, n);
+	scale_run("", 0, none, RUN_nonzero);
+	file_run(data, n, 0, n); /* nothing there can do it: not asked again */
+	for (int i = 0; i < 6; i++) {
+		fake_matches(entry(i), schema);
+		assert_string_equal(text_of(entry(i), "encoding"), i == 0 ? "image" : "link");
+		assert_string_equal(text_of(entry(i), "mime_type"),
+				    i == 0 ? "image/jpeg" : "image/png");
+		assert_int_equal(field(entry(i), "size")->valueint, i == 0 ? 30 << 20 : (int)n);
+		if (i > 0)
+			assert_string_equal(text_of(entry(i), "uri"),
+					    "bailey://runs/" RUN_ID "/stdout");
+	}
+	assert_string_not_equal(text_of(entry(0), "message"), "");
+	assert_string_equal(text_of(cJSON_GetArrayItem(blocks, 0), "type"), "image");
+	cJSON_Delete(schema);
+	free(data);
+	stop();
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FAKE(test_collect_forms),
+		FAKE(test_collect_scales),
 		FAKE(test_collect_text_budget),
 		FAKE(test_collect_image_budget),
 		FAKE(test_collect_directory),
