@@ -67,6 +67,24 @@ beneath_leaves(const char *rest)
 	return depth < 0;
 }
 
+/* The place an absolute path begins in, whatever of "/" and "/." stands before its name; *path is
+ * moved behind that. NULL: none. */
+static const char *
+beneath_place(const char **path)
+{
+	char name[NAME_MAX + 2];
+
+	do {
+		if (!beneath_component(path, name, sizeof(name)))
+			return NULL;
+	} while (strcmp(name, ".") == 0);
+	for (size_t i = 0; i < ARRAY_LEN(beneath_roots); i++) {
+		if (strcmp(name, beneath_roots[i] + 1) == 0)
+			return beneath_roots[i];
+	}
+	return NULL;
+}
+
 int
 beneath_root(const char *path, const char **ret_rest)
 {
@@ -74,18 +92,9 @@ beneath_root(const char *path, const char **ret_rest)
 	int fd;
 
 	if (path[0] == '/') {
-		size_t i = 0;
-		size_t n = strlen(beneath_roots[0]);
-
-		while (i < ARRAY_LEN(beneath_roots) && (strncmp(path, beneath_roots[i], n) != 0 ||
-							(path[n] != '/' && path[n] != '\0'))) {
-			i++;
-			n = i < ARRAY_LEN(beneath_roots) ? strlen(beneath_roots[i]) : 0;
-		}
-		if (i == ARRAY_LEN(beneath_roots))
+		root = beneath_place(&path);
+		if (root == NULL)
 			return -EXDEV;
-		root = beneath_roots[i];
-		path += n;
 	}
 	while (*path == '/')
 		path++;

@@ -50,6 +50,9 @@ static const char *const launch_base_env[] = {
 	("HOME=" GUEST_WORKSPACE),
 	"USER=bailey",
 	"LANG=C.UTF-8",
+	/* caches of tools are none of the files a caller lists */
+	("XDG_CACHE_HOME=" GUEST_TMP "/.cache"),
+	("MPLCONFIGDIR=" GUEST_TMP "/.matplotlib"),
 };
 /* How many processors there are, for those who do not ask the system; never less than least.
  * libuv's threads wait for files rather than compute: its own default is the floor. */

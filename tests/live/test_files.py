@@ -171,7 +171,12 @@ class Files(unittest.TestCase):
 
     def test_paths_that_leave_the_writable_places(self):
         def body(tree, box):
-            for path in ("../etc/passwd", "/etc/passwd", "a/../../etc/passwd", "/workspace/../etc/passwd", "/proc/1/mem",
+            box.call("container_write_file", path="//workspace/./d//f", content="x")
+            self.assertEqual(box.call("container_read_file", path="/.//workspace/d/./f")["content"], "x")
+            self.assertEqual([e["path"] for e in box.call("container_list_files", path="//workspace//d/")["entries"]], ["f"])
+            box.run("rm -r d")
+            for path in ("//etc/passwd", "/./etc/passwd", "//workspace/../etc/passwd", "/../workspace/d/f",
+                         "../etc/passwd", "/etc/passwd", "a/../../etc/passwd", "/workspace/../etc/passwd", "/proc/1/mem",
                          "/proc/self/root/etc/passwd", "/dev/zero", "/sys/kernel", "/.bailey/guest-init", "/", "..",
                          "/tmp/../workspace/../etc/shadow", "/workspacex/f", "//etc//passwd", "", "./../x"):
                 for tool, more in (("container_read_file", {}), ("container_write_file", {"content": "x"})):

@@ -125,6 +125,7 @@ class Starts(Case):
         run = self.box(cpus=2).run(COMMAND, "exec env -u PWD -u SHLVL -u _", env=["B=2", "USER=me", "A=1", "A=3"])
         self.assertEqual(sorted(run.stdout.decode().split()), sorted([
             "PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/workspace", "LANG=C.UTF-8", "PYTHON_CPU_COUNT=2",
+            "XDG_CACHE_HOME=/tmp/.cache", "MPLCONFIGDIR=/tmp/.matplotlib",
             "OMP_NUM_THREADS=2", "UV_THREADPOOL_SIZE=4", "B=2", "USER=me", "A=3"]))
 
     def test_processors(self):

@@ -67,6 +67,8 @@ class Full(unittest.TestCase):
             self.assertEqual((r["status"], r["stdout"], r["stderr"]), ("ok", "agg 50.0 64.0\n", ""), r)
             images = [c for c in answer["result"]["content"] if c["type"] == "image"]
             self.assertEqual(len(images), 1)
+            r = tree.run("python", PLOT + "print(sorted(os.listdir()))", timeout_seconds=60)
+            self.assertIn("['artifacts', 'main.py']", r["stdout"])  # and nothing of matplotlib's own
             self.assertTrue(base64.b64decode(images[0]["data"]).startswith(b"\x89PNG"))
 
         self.each(body)

@@ -60,8 +60,9 @@ joined(void)
 	return text;
 }
 
-#define BASE_ENV                                                                      \
-	"PATH=/usr/local/bin:/usr/bin:/bin HOME=/workspace USER=bailey LANG=C.UTF-8 " \
+#define CACHES "XDG_CACHE_HOME=/tmp/.cache MPLCONFIGDIR=/tmp/.matplotlib "
+#define BASE_ENV                                                                             \
+	"PATH=/usr/local/bin:/usr/bin:/bin HOME=/workspace USER=bailey LANG=C.UTF-8 " CACHES \
 	"PYTHON_CPU_COUNT=2 OMP_NUM_THREADS=2 UV_THREADPOOL_SIZE=4 "
 
 static struct guest_spec
@@ -120,7 +121,8 @@ test_launch_fill_run_env(void **state)
 	assert_int_equal(launch_fill_run(&launch, &spec, &none, 0), 0);
 	assert_string_equal(joined(),
 			    "bash -c x | PATH=/usr/local/bin:/usr/bin:/bin HOME=/workspace "
-			    "USER=bailey PYTHON_CPU_COUNT=1 OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 "
+			    "USER=bailey " CACHES
+			    "PYTHON_CPU_COUNT=1 OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 "
 			    "LANG=C A=2 AB= ");
 }
 
@@ -140,9 +142,10 @@ test_launch_kept_env(void **state)
 	spec.env = env;
 	spec.n_env = ARRAY_LEN(env);
 	assert_int_equal(launch_fill_run(&launch, &spec, &kept, 0), 0);
-	assert_string_equal(joined(), "bash -c x | HOME=/workspace USER=bailey PYTHON_CPU_COUNT=1 "
-				      "OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 LANG=C B=2 "
-				      "PATH=/opt/bin A=own C= ");
+	assert_string_equal(joined(),
+			    "bash -c x | HOME=/workspace USER=bailey " CACHES "PYTHON_CPU_COUNT=1 "
+			    "OMP_NUM_THREADS=1 UV_THREADPOOL_SIZE=4 LANG=C B=2 "
+			    "PATH=/opt/bin A=own C= ");
 	only_path = "/opt/bin/prog"; /* its PATH counts where a program is looked for */
 	spec = (struct guest_spec){.kind = RUN_ARGV, .args = args, .n_args = 1};
 	assert_int_equal(launch_fill_run(&launch, &spec, &kept, 0), 0);
