@@ -268,7 +268,7 @@ run_with_files(const struct tool_request *rq, enum tool_no tool, struct call *c)
 		r = specs_fill(c, tool, rq->args);
 	if (r == 0)
 		put_aside(c, e);
-	if (r == -EINVAL) {
+	if (r == -EINVAL && buf_len(&why) > 1) {
 		call_free(c);
 		result_send_refusal(rq->fe, rq->to, (const char *)buf_data(&why));
 	} else {

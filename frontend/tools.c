@@ -78,7 +78,11 @@ tools_start(const struct tool_request *rq, enum tool_no tool, struct call *c, in
 		return;
 	}
 	call_free(c);
-	if (r == -E2BIG)
+	if (r == -EINVAL)
+		result_send_refusal(rq->fe, rq->to,
+				    "These arguments make no run: check code, command, args, env "
+				    "and working_dir for bytes they may not have.");
+	else if (r == -E2BIG)
 		result_send_refusal(rq->fe, rq->to,
 				    "Code, args and env are more than 2 MiB together.");
 	else
