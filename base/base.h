@@ -47,7 +47,8 @@ void cleanup_closep(int *fd); /* closes *fd when >= 0 */
 
 /* ---- log.c: one line per event on fd 2 by write(2); vsnprintf only ----
  * Line: "<prio>name[pid]: text"; %m is the error text of errno, which is kept. Text is cut at 1000
- * bytes, control bytes of arguments are the caller's duty: pass peer text through log_escape. */
+ * bytes; control bytes become \xHH, but peer text goes through log_escape, which leaves no doubt
+ * where it ends. */
 enum log_level { LOG_L_ERROR, LOG_L_WARNING, LOG_L_INFO, LOG_L_DEBUG };
 void log_init(const char *process_name, enum log_level max_level);
 void log_at(enum log_level level, const char *fmt, ...) PRINTF_LIKE(2, 3);
@@ -64,6 +65,12 @@ struct log_limit {
 	uint32_t count, dropped;
 };
 bool log_allowed(struct log_limit *limit, uint32_t per_10s);
+/* The latest warning or error, as it was written; seq 0: none so far. */
+struct log_note {
+	uint64_t seq, at_ms; /* CLOCK_MONOTONIC */
+	char text[257];
+};
+const struct log_note *log_last(void);
 /* Start-up failures and our own broken invariants only: logs and _exit(70). */
 void fatal(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 

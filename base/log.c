@@ -24,6 +24,7 @@ static struct {
 	char name[32];
 	long pid;
 	enum log_level max_level;
+	struct log_note last; /* the latest warning or error */
 } log_state = {.name = "bailey", .max_level = LOG_L_INFO};
 
 /* syslog numbers: journald reads them as the line's priority */
@@ -62,27 +63,70 @@ log_write(const char *line, size_t len)
 static void
 log_line(enum log_level level, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 
+/* Bytes that a terminal or a line's reader would act on become \xHH; others stay. */
+static size_t
+put_plain(char *out, size_t cap, const char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t used = 0;
+
+	for (unsigned char before = 0; *text != '\0' && cap - used >= 4; text++) {
+		unsigned char c = (unsigned char)*text;
+		bool c1 = before == 0xc2 && c >= 0x80 && c < 0xa0; /* UTF-8 of U+0080 to U+009F */
+
+		before = c;
+		if (c >= 0x20 && c != 0x7f && !c1) {
+			out[used++] = (char)c;
+			continue;
+		}
+		out[used++] = '\\';
+		out[used++] = 'x';
+		out[used++] = digits[c >> 4];
+		out[used++] = digits[c & 15];
+	}
+	return used;
+}
+
+static void
+remember(enum log_level level, const char *text, size_t len)
+{
+	struct log_note *n = &log_state.last;
+
+	if (level > LOG_L_WARNING)
+		return;
+	n->seq++;
+	n->at_ms = clock_now_ms();
+	if (len > sizeof(n->text) - 1)
+		len = sizeof(n->text) - 1;
+	memcpy(n->text, text, len);
+	n->text[len] = '\0';
+}
+
 static void
 log_line(enum log_level level, const char *fmt, va_list args)
 {
-	char line[LOG_TEXT_MAX + 80];
+	char text[LOG_TEXT_MAX + 1], line[LOG_TEXT_MAX + 80];
 	int error = errno; /* %m of the caller's format */
 	int head;
-	int text;
-	size_t len;
 
 	head = snprintf(line, sizeof(line), "<%c>%s[%ld]: ", log_prio[level], log_state.name,
 			log_state.pid);
 	if (head < 0)
 		return;
-	len = (size_t)head;
 	errno = error;
-	text = vsnprintf(line + len, LOG_TEXT_MAX + 1, fmt, args);
-	if (text < 0)
+	if (vsnprintf(text, sizeof(text), fmt, args) < 0)
 		return;
-	len += text > LOG_TEXT_MAX ? LOG_TEXT_MAX : (size_t)text;
+	size_t len = put_plain(line + head, LOG_TEXT_MAX + 3, text);
+	remember(level, line + head, len);
+	len += (size_t)head;
 	line[len++] = '\n';
 	log_write(line, len);
+}
+
+const struct log_note *
+log_last(void)
+{
+	return &log_state.last;
 }
 
 void

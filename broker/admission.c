@@ -44,8 +44,10 @@ admission_enqueue(struct run *r)
 {
 	struct broker *b = r->b;
 
-	if (r->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX)
+	if (r->owner->queued >= OWNER_QUEUE_MAX || b->queued >= QUEUE_MAX) {
+		tally_add(TALLY_queue_refused);
 		return -EBUSY;
+	}
 	TAILQ_INSERT_TAIL(&r->owner->queue, r, queue_entry);
 	r->owner->queued++;
 	b->queued++;

@@ -114,6 +114,7 @@ broker_on_token_check(void *ctx, struct link *l, const struct ipc_row *row)
 				   .principal = IPC_STR(word == AUTH_BOUND ? principal : "")));
 	if (word != AUTH_NO)
 		return;
+	tally_add(TALLY_auth_refused);
 	if (was_bound)
 		front_drop(f, "a second token");
 	else if (++f->wrong_tokens >= TOKENS_WRONG_MAX)

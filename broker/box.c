@@ -260,6 +260,7 @@ act_warm(struct box *x)
 	box_ask_baseline(x);
 	x->warm_ms = clock_now_ms();
 	pool_add(x);
+	tally_add(TALLY_boxes_warm);
 	log_info("box=%" PRIu64 " warm class=%d after_ms=%" PRIu64, x->id, (int)x->box_class,
 		 x->warm_ms - x->born_ms);
 }
@@ -300,6 +301,7 @@ act_fail(struct box *x)
 		x->why = (struct engine_result){.err = -EPIPE,
 						.message = "the sandbox ended while starting"};
 	log_warn("box=%" PRIu64 " start failed err=%d: %s", x->id, x->why.err, x->why.message);
+	tally_add(TALLY_boxes_failed);
 	x->cause = CAUSE_START;
 	box_runs_failed(x);
 	box_tell_kill(x);
@@ -310,6 +312,7 @@ act_uncreated(struct box *x)
 {
 	log_warn("box=%" PRIu64 " not created err=%d: %s", x->id, x->why.err,
 		 x->why.message ? x->why.message : "");
+	tally_add(TALLY_boxes_failed);
 	x->cause = CAUSE_START;
 	box_runs_failed(x);
 	box_bury(x, true);

@@ -222,6 +222,7 @@ box_bury(struct box *x, bool tell)
 	TAILQ_INSERT_TAIL(&b->grave, x, grave_entry);
 	log_info("box=%" PRIu64 " gone cause=%d age_ms=%" PRIu64, x->id, (int)x->cause,
 		 now - x->born_ms);
+	tally_add(TALLY_ENDED + (uint32_t)x->cause);
 	broker_soon(b);
 }
 

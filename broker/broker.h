@@ -193,6 +193,8 @@ struct probe {
 	int err;
 	enum run_status status; /* when DOWN */
 	char message[256];
+	char last_error[256]; /* stays when the engine is back */
+	uint64_t error_ms;
 	struct engine_info info;
 	char image_id[81];
 	bool have_info, watching, swept, refreshing;
@@ -223,10 +225,12 @@ void health_layers(struct broker *b, const struct ipc_layers *m);
 void health_answer(struct broker *b); /* probe.c: the state is known */
 void health_forget(struct front *f);
 int supervised_open(struct broker *b, int fd);
+void report_status(struct broker *b, uint32_t query); /* report.c: answers status_ask */
 
 /* ---- loop.c: the broker as a whole ---- */
 struct layers_row {
 	uint32_t role, layers, restarts;
+	char last_end[97];
 };
 struct health_query {
 	struct front *front;

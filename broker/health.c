@@ -118,7 +118,8 @@ answer(struct front *f, uint64_t call)
 		(void)link_send(f->link,
 				IPC_ROW(health_layers, .call = call, .role = b->layers[i].role,
 					.layers = b->layers[i].layers,
-					.restarts = b->layers[i].restarts));
+					.restarts = b->layers[i].restarts,
+					.last_end = IPC_STR(b->layers[i].last_end)));
 	send_notes(f, call);
 	(void)link_send(f->link, IPC_ROW(health_end, .call = call));
 }
@@ -164,7 +165,10 @@ health_forget(struct front *f)
 void
 health_layers(struct broker *b, const struct ipc_layers *m)
 {
-	struct layers_row row = {m->role, m->layers, m->restarts};
+	struct layers_row row = {m->role, m->layers, m->restarts, ""};
+
+	if (str_copy(row.last_end, sizeof(row.last_end), m->last_end.data, m->last_end.len) < 0)
+		row.last_end[0] = '\0';
 
 	for (size_t i = 0; i < b->n_layers; i++) {
 		if (b->layers[i].role == m->role) {

@@ -108,6 +108,7 @@ broker_tick(struct broker *b)
 	auth_tick(b, now);
 	fronts_tick(b);
 	pool_tick(b, now);
+	report_changes(b->supervisor);
 	on_soon(-1, 0, b);
 }
 

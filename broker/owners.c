@@ -148,6 +148,7 @@ void
 front_drop(struct front *f, const char *why)
 {
 	log_warn("front=%" PRIu64 " dropped: %s", f->peer_id, why);
+	tally_add(TALLY_fronts_dropped);
 	front_close(f);
 }
 

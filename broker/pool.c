@@ -152,6 +152,7 @@ pool_take(struct run *r, struct fit *ret)
 		    !lives_long_enough(x, r))
 			continue;
 		pool_remove(x);
+		tally_add(TALLY_boxes_handed_out);
 		*ret = f;
 		return x;
 	}
@@ -353,6 +354,7 @@ pool_refill(struct broker *b)
 		return;
 	x->pooled = POOL_STARTING;
 	pool->n_starting++;
+	tally_add(TALLY_pool_refills);
 	admission_count(x, NULL);
 }
 

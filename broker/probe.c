@@ -39,6 +39,14 @@ probe_status(const struct engine_result *r)
 }
 
 static void
+note_error(struct probe *p, const char *message)
+{
+	(void)snprintf(p->last_error, sizeof(p->last_error), "%s", message);
+	p->error_ms = clock_now_ms();
+	tally_add(TALLY_engine_errors);
+}
+
+static void
 settle(struct broker *b, enum engine_state state, int err, enum run_status status,
        const char *message)
 {
@@ -50,6 +58,7 @@ settle(struct broker *b, enum engine_state state, int err, enum run_status statu
 	p->known_ms = clock_now_ms();
 	(void)snprintf(p->message, sizeof(p->message), "%s", message ? message : "");
 	if (state == ENGINE_DOWN) {
+		note_error(p, p->message);
 		if (log_allowed(&p->said, 3))
 			log_warn("engine not usable: %s: %s", run_status_name(status), p->message);
 		admission_fail_all(b, status, p->message);
@@ -211,6 +220,7 @@ probe_lost(struct broker *b, const struct engine_result *r)
 		return;
 	if (r->err == -ENOTCONN || r->err == -ETIMEDOUT) {
 		log_warn("engine lost: %s", r->message ? r->message : "");
+		note_error(&b->probe, r->message ? r->message : "no answer");
 		b->probe.state = ENGINE_ASLEEP;
 		if (b->queued)
 			probe_again(b);

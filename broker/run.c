@@ -239,6 +239,8 @@ finish(struct run *r, enum run_status status, const char *message, uint32_t retr
 		 r->run_id, r->box ? r->box->id : 0, (int)r->box_class, (int)r->start,
 		 run_status_name(status), r->left_queue_ms ? r->left_queue_ms - r->queued_ms : 0,
 		 r->have_exit ? r->exit_us - r->run_us : 0);
+	if (!(r->flags & CALL_STAYS))
+		tally_add(TALLY_RUNS + (uint32_t)status);
 	close_kept(r, status);
 	x = detach(r);
 	leave(r);

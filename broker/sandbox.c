@@ -120,6 +120,7 @@ sandbox_born(struct run *r)
 
 	box_event(x, ON_STAY);
 	x->sandbox = sandbox_new(r);
+	tally_add(TALLY_sandboxes_made);
 	log_info("box=%" PRIu64 " stays class=%d hold=%d ttl_s=%u idle_s=%u", x->id,
 		 (int)x->box_class, x->sandbox->hold, r->ttl_s, r->idle_s);
 }

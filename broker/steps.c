@@ -103,6 +103,7 @@ on_created(void *ctx, uint64_t tag, const struct engine_result *r, const char *i
 void
 steps_create(struct box *x)
 {
+	tally_add(TALLY_boxes_created);
 	engine_create(x->b->engine, x->spec, x->b, x->id, on_created);
 }
 

@@ -10,7 +10,7 @@
 
 #include "broker.h"
 
-#define SUPERVISOR_QUEUE_MAX ((size_t)64 << 10)
+#define SUPERVISOR_QUEUE_MAX ((size_t)512 << 10) /* a status with all its leases is 100 KiB */
 #define MEMORY_SHARE_PERCENT 75u
 
 static void
@@ -120,6 +120,13 @@ on_stop(void *ctx, struct link *l, const struct ipc_row *row)
 	broker_stop(ctx, row->u.stop.grace_ms);
 }
 
+static void
+on_status_ask(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	report_status(ctx, row->u.status_ask.query);
+}
+
 static const struct link_route routes[] = {
 	{.num = IPC_NUM_settings, .handler = on_settings, .once = true},
 	{.num = IPC_NUM_engine, .handler = on_engine, .once = true},
@@ -129,6 +136,7 @@ static const struct link_route routes[] = {
 	{.num = IPC_NUM_tokens_end, .handler = on_tokens_end},
 	{.num = IPC_NUM_peer, .handler = on_peer},
 	{.num = IPC_NUM_layers, .handler = on_layers},
+	{.num = IPC_NUM_status_ask, .handler = on_status_ask},
 	{.num = IPC_NUM_stop, .handler = on_stop},
 };
 

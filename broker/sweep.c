@@ -50,6 +50,7 @@ remove_next(struct broker *b)
 	s->busy = true;
 	memcpy(id, s->ids[--s->n], sizeof(id));
 	log_info("sweep: removing container %.12s", id);
+	tally_add(TALLY_sweep_removed);
 	engine_remove(b->engine, id, b, 0, on_removed);
 }
 

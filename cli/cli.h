@@ -36,6 +36,7 @@ const char *cli_help(const char *command); /* its page; NULL: no such command */
 /* ---- subcommands ---- */
 int cmd_mcp(int argc, char **argv);    /* mcp.c */
 int cmd_serve(int argc, char **argv);  /* serve.c */
+int cmd_status(int argc, char **argv); /* status.c */
 int cmd_config(int argc, char **argv); /* config.c */
 int cmd_run(int argc, char **argv);    /* run.c */
 int cmd_image(int argc, char **argv);  /* image.c */

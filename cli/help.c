@@ -32,6 +32,8 @@ static const struct {
 	 "                  directory that only your user or root can write to; the file stays "
 	 "when\n"
 	 "                  the server ends, and the next start replaces it\n"
+	 "  --status PATH   where bailey status asks; PATH.status beside --socket PATH where none\n"
+	 "                  is given, and nowhere with --http alone\n"
 	 "  --http ADDRESS:PORT\n"
 	 "                  Streamable HTTP at /mcp on a loopback address; port 0 picks one\n"
 	 "  --tokens FILE   who may use it: what bailey token add wrote, and where it writes when\n"
@@ -46,6 +48,16 @@ static const struct {
 	 "Environment: as of bailey mcp, and BAILEY_CONNECTIONS (1024 at once),\n"
 	 "BAILEY_CONNECTIONS_USER (64 of one user).\n\n"
 	 "Exit code: 0 after a signal; 1 when it cannot start; 2 for a wrong word or variable.\n"},
+	{"status",
+	 "Usage: bailey status [--json] [--socket PATH | --status PATH]\n\n"
+	 "Tells what a running server is doing: its processes, how often and why they were\n"
+	 "started again and their last errors, the engine, queue and pools, every live sandbox\n"
+	 "with its owner, and counters since the server started. Only the user who runs the\n"
+	 "server, and root, may ask.\n\n"
+	 "  --json         one JSON document\n"
+	 "  --socket PATH  as it was given to bailey serve; the installed one else\n"
+	 "  --status PATH  the status socket itself, as given to bailey serve --status\n\n"
+	 "Exit code: 0; 1 when nobody answers there; 2 for a wrong word.\n"},
 	{"config",
 	 "Usage: bailey config claude-code|claude-desktop|cursor|vscode|windsurf [--http [URL]]\n\n"
 	 "Prints what to paste into that client's configuration (JSON on stdout) and where\n"

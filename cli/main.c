@@ -14,6 +14,8 @@ static const struct cli_command commands[] = {
 	 "speak MCP on stdin and stdout (what a client's configuration starts)", cmd_mcp},
 	{"serve", "[--socket PATH] [--http ADDRESS:PORT --tokens FILE [--tls CERT KEY]]",
 	 "serve every MCP client that connects", cmd_serve},
+	{"status", "[--json] [--socket PATH | --status PATH]",
+	 "what a running server is doing: processes, pool, queue, sandboxes, counters", cmd_status},
 	{"config", "CLIENT [--http [URL]]", "print what to paste into a client's configuration",
 	 cmd_config},
 	{"run", "[-l python|bash|node] [-t SECONDS] [-m MB] [FILE|-] [ARG…]",

@@ -162,6 +162,7 @@ on_layers(cJSON *health, const struct ipc_health_layers *row)
 	while (confine_next_layer(row->layers, &cursor, &one))
 		(void)cJSON_AddItemToArray(layers, cJSON_CreateString(confine_layer_name(one)));
 	add_number(item, "restarts", row->restarts);
+	add_text(item, "last_end", &row->last_end);
 }
 
 static void

@@ -29,6 +29,13 @@ enum owner_kind {
 	OWNER_UID = 2,
 	OWNER_TOKEN = 3, /* of http: nobody until token_check binds the link to a principal */
 };
+enum engine_known {
+	KNOWN_NOT_ASKED,
+	KNOWN_ASKED,
+	KNOWN_USABLE,
+	KNOWN_UNUSABLE
+}; /* status_engine */
+#define STATUS_LEASES_MAX 256u
 enum client_kind { CLIENT_STDIO = 1, CLIENT_UNIX = 2, CLIENT_HTTP = 3 };
 enum auth_word { AUTH_NO, AUTH_BOUND, AUTH_CROWDED }; /* what became of a token */
 enum engine_kind { ENGINE_UNIX = 1, ENGINE_TCP = 2, ENGINE_TLS = 3 };
@@ -216,5 +223,6 @@ void wire_put_str(struct wire_writer *w, const char *s, size_t n);
 void wire_put_bin(struct wire_writer *w, const uint8_t *s, size_t n);
 
 #include "guest_stream.h"
+#include "tally.h"
 
 #endif

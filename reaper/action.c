@@ -143,15 +143,19 @@ kill_process(struct reaper *r, struct box *b, bool may_order)
 {
 	if (b->pidfd != -1 && b->own_kill) {
 		int rc = kill_send(b->pidfd, SIGKILL);
+		if (rc == 0)
+			tally_add(TALLY_kills_signal);
 		if (rc == 0 || rc == -ESRCH) /* gone already: the pidfd says so in a moment */
 			return;
 		log_warn("box %" PRIu64 ": signal refused: %s", b->rec.box, strerrordesc_np(-rc));
 		b->own_kill = false;
 	}
-	if (may_order && r->broker != NULL)
-		(void)link_send(r->broker, IPC_ROW(order_kill, .box = b->rec.box,
-						   .container = IPC_STR(b->rec.container),
-						   .cause = b->rec.cause));
+	if (!may_order || r->broker == NULL)
+		return;
+	tally_add(TALLY_kills_engine);
+	(void)link_send(r->broker,
+			IPC_ROW(order_kill, .box = b->rec.box,
+				.container = IPC_STR(b->rec.container), .cause = b->rec.cause));
 }
 
 static void

@@ -128,10 +128,18 @@ reaper_on_stop(void *ctx, struct link *l, const struct ipc_row *row)
 	watch_stop(ctx, row->u.stop.grace_ms);
 }
 
+static void
+reaper_on_status_ask(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	report_status(ctx, row->u.status_ask.query);
+}
+
 static const struct link_route supervisor_routes[] = {
 	{.num = IPC_NUM_settings, .handler = reaper_on_settings, .once = true},
 	{.num = IPC_NUM_configured, .handler = reaper_on_configured, .once = true},
 	{.num = IPC_NUM_peer, .handler = reaper_on_peer},
+	{.num = IPC_NUM_status_ask, .handler = reaper_on_status_ask},
 	{.num = IPC_NUM_stop, .handler = reaper_on_stop},
 };
 
@@ -220,6 +228,8 @@ main(int argc, char **argv)
 	uint32_t layers = confine(&plan, r);
 	r->supervisor = link_new(r->base, FD_SUPERVISOR, &supervisor_config);
 	(void)link_send(r->supervisor, IPC_ROW(ready, .version = IPC_VERSION, .layers = layers));
+	if (report_start(r) < 0)
+		fatal("no timer");
 	(void)event_base_dispatch(r->base);
 	if (r->broker != NULL)
 		(void)link_flush(r->broker); /* the last orders */

@@ -186,6 +186,10 @@ void watch_stop(struct reaper *r, uint32_t grace_ms);
 void watch_timer(struct reaper *r); /* the timer fired */
 void watch_free(struct reaper *r);  /* forgets everything but the ledger's content */
 
+/* ---- report.c: to the supervisor ---- */
+int report_start(struct reaper *r);                   /* what changed, each second */
+void report_status(struct reaper *r, uint32_t query); /* answers status_ask */
+
 /* ---- action.c: what a cell of the table does to a box ---- */
 /* Runs the cell; box is freed when it is GONE. cause counts only where the event ends the box. */
 void action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause);

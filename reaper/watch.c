@@ -285,6 +285,7 @@ report_stuck(struct reaper *r, struct box *b, uint64_t now)
 {
 	log_error("box %" PRIu64 ": its removal is unconfirmed for %" PRIu64 " s", b->rec.box,
 		  (now - b->removing_ns) / NS_PER_S);
+	tally_add(TALLY_removals_stuck);
 	b->stuck_step_ns = deadline_stuck(b->stuck_step_ns);
 	b->stuck_ns = now + b->stuck_step_ns;
 	(void)link_send(r->supervisor, IPC_ROW(stuck, .box = b->rec.box,
@@ -304,6 +305,7 @@ box_timer(struct reaper *r, struct box *b, uint64_t now)
 	} else if (live && b->rec.end_ns != 0 && b->rec.end_ns <= now) {
 		action_step(r, b, BOX_EV_LIFETIME, CAUSE_LIFETIME);
 	} else if (live && b->rec.deadline_ns != 0 && b->rec.deadline_ns <= now) {
+		tally_add(TALLY_deadlines);
 		action_step(r, b, BOX_EV_DEADLINE, CAUSE_DEADLINE);
 	} else {
 		if (b->stuck_ns != 0 && b->stuck_ns <= now)

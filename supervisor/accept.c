@@ -113,6 +113,7 @@ pause_http(struct acceptor *a)
 static void
 refuse(struct acceptor *a, uint64_t uid, const char *why)
 {
+	tally_add(TALLY_connections_refused);
 	if (log_allowed(&a->refused, LOG_PER_10S))
 		log_warn("a connection of user %llu is refused: %s", (unsigned long long)uid, why);
 }
@@ -185,6 +186,7 @@ accept_one(struct acceptor *a, const struct door *door)
 	if (door->kind == CLIENT_UNIX && !admit_user(a, fd, &client))
 		return true;
 	client.fd = TAKE_FD(fd);
+	tally_add(TALLY_connections);
 	if (fronts_start(a->tree, &client) < 0) {
 		pause_all(a, PAUSE_MS);
 		return false;

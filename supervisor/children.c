@@ -153,6 +153,27 @@ children_delay_ms(uint32_t failures)
 
 static void step(struct child *c, enum child_event event);
 
+static void child_why(struct child *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* Why it is about to end; the first reason counts. */
+static void
+child_why(struct child *c, const char *fmt, ...)
+{
+	va_list args;
+
+	if (c->why[0] != '\0')
+		return;
+	va_start(args, fmt);
+	(void)vsnprintf(c->why, sizeof(c->why), fmt, args); /* cut at worst */
+	va_end(args);
+}
+
+const char *
+children_state(const struct child *c)
+{
+	return state_names[c->state];
+}
+
 static void
 arm(struct child *c, uint64_t ms)
 {
@@ -174,6 +195,7 @@ supervisor_on_ready(void *ctx, struct link *l, const struct ipc_row *row)
 	if (row->u.ready.version != IPC_VERSION) {
 		log_error("%s speaks version %u, not %u: mixed installation?", children_name(c->id),
 			  row->u.ready.version, IPC_VERSION);
+		child_why(c, "it speaks another version");
 		step(c, CHILD_EV_FAULT);
 		return;
 	}
@@ -189,12 +211,22 @@ supervisor_on_stuck(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	log_error("box %llu is not removed after %llu ms: the broker is started again",
 		  (unsigned long long)row->u.stuck.box, (unsigned long long)row->u.stuck.since_ms);
+	child_why(&c->tree->child[CHILD_BROKER], "it did not confirm a removal");
 	step(&c->tree->child[CHILD_BROKER], CHILD_EV_FAULT);
 }
 
+/* The first is all a frontend may say. */
 static const struct link_route routes[] = {
 	{.num = IPC_NUM_ready, .handler = supervisor_on_ready},
 	{.num = IPC_NUM_stuck, .handler = supervisor_on_stuck},
+	{.num = IPC_NUM_tally, .handler = supervisor_on_tally},
+	{.num = IPC_NUM_trouble, .handler = supervisor_on_trouble},
+	{.num = IPC_NUM_status_engine, .handler = supervisor_on_status_engine},
+	{.num = IPC_NUM_status_pool, .handler = supervisor_on_status_pool},
+	{.num = IPC_NUM_status_load, .handler = supervisor_on_status_load},
+	{.num = IPC_NUM_status_lease, .handler = supervisor_on_status_lease},
+	{.num = IPC_NUM_status_watch, .handler = supervisor_on_status_watch},
+	{.num = IPC_NUM_status_end, .handler = supervisor_on_status_end},
 };
 
 /* Clients can provoke frontends' faults, and must not fill the log. */
@@ -211,6 +243,8 @@ on_closed(void *ctx, struct link *l, int reason)
 
 	link_free(l);
 	c->link = NULL;
+	if (reason < 0)
+		child_why(c, "its link failed: %s", strerrordesc_np(-reason));
 	if (reason < 0 && may_tell(c))
 		log_error("%s: its link failed: %s", children_name(c->id),
 			  strerrordesc_np(-reason));
@@ -218,13 +252,14 @@ on_closed(void *ctx, struct link *l, int reason)
 }
 
 static void
-tell_layers(const struct tree *t, enum ipc_role role, uint32_t layers, uint32_t restarts)
+tell_layers(const struct tree *t, enum ipc_role role, uint32_t layers, const struct child *c)
 {
 	struct link *broker = t->child[CHILD_BROKER].link;
 
 	if (broker != NULL && t->child[CHILD_BROKER].state == CHILD_READY)
 		(void)link_send(broker, IPC_ROW(layers, .role = role, .layers = layers,
-						.restarts = restarts));
+						.restarts = c != NULL ? c->restarts : 0,
+						.last_end = IPC_STR(c != NULL ? c->last_end : "")));
 }
 
 /* A child got ready: the broker, which answers for health, hears it; a fresh broker hears all.
@@ -237,18 +272,18 @@ note_ready(const struct child *ready)
 
 	if (ready->id == CHILD_FRONTEND) {
 		if (t->front_layers != ready->layers)
-			tell_layers(t, IPC_FRONTEND, ready->layers, 0);
+			tell_layers(t, IPC_FRONTEND, ready->layers, NULL);
 		t->front_layers = ready->layers;
 		return;
 	}
 	if (fresh)
-		tell_layers(t, IPC_SUPERVISOR, t->own_layers, 0);
+		tell_layers(t, IPC_SUPERVISOR, t->own_layers, NULL);
 	if (fresh && t->front_layers != 0)
-		tell_layers(t, IPC_FRONTEND, t->front_layers, 0);
+		tell_layers(t, IPC_FRONTEND, t->front_layers, NULL);
 	for (size_t i = 0; i < CHILD_SINGLES; i++) {
 		const struct child *c = &t->child[i];
 		if (c->state == CHILD_READY && (c == ready || fresh))
-			tell_layers(t, children_role(c->id), c->layers, c->restarts);
+			tell_layers(t, children_role(c->id), c->layers, c);
 	}
 }
 
@@ -267,6 +302,7 @@ act_start(struct child *c)
 		return NO_EVENT;
 	}
 	log_error("%s cannot be started: %s", children_name(c->id), strerrordesc_np(-r));
+	child_why(c, "it could not be started: %s", strerrordesc_np(-r));
 	if (c->pid != 0)
 		return CHILD_EV_FAULT; /* it runs, but cannot be told what it needs */
 	link_free(c->link);
@@ -313,6 +349,7 @@ carry_out(struct child *c, enum child_action action)
 	case CHILD_ACT_AGAIN:
 		c->failures++;
 		c->restarts++;
+		tally_add(c->id == CHILD_BROKER ? TALLY_broker_restarts : TALLY_reaper_restarts);
 		arm(c, children_delay_ms(c->failures));
 		break;
 	case CHILD_ACT_START:
@@ -338,6 +375,9 @@ step(struct child *c, enum child_event event)
 
 		log_debug("%s: %s, %s -> %s", children_name(c->id), event_names[event],
 			  state_names[c->state], state_names[cell.next]);
+		if (event == CHILD_EV_TIMER && cell.action == CHILD_ACT_KILL)
+			child_why(c, "it did not %s in time",
+				  c->state == CHILD_STARTING ? "get ready" : "end");
 		c->state = cell.next;
 		event = carry_out(c, cell.action);
 	}
@@ -363,7 +403,7 @@ child_init(struct child *c, struct tree *t, enum child_id id)
 		.self = IPC_SUPERVISOR,
 		.peer = children_role(id),
 		.routes = routes,
-		.n_routes = id == CHILD_REAPER ? ARRAY_LEN(routes) : 1,
+		.n_routes = id == CHILD_FRONTEND ? 1 : ARRAY_LEN(routes),
 		.ctx = c,
 		.queue_max = LINK_QUEUE_MAX,
 		.on_closed = on_closed,
@@ -432,6 +472,14 @@ ended(struct child *c, int status)
 	bool again = !t->stopping && c->id != CHILD_FRONTEND;
 
 	int code = exit_code_of(c, status);
+	if (c->why[0] == '\0')
+		child_why(c, WIFSIGNALED(status) ? "signal %d" : "exit code %d",
+			  WIFSIGNALED(status) ? WTERMSIG(status) : code);
+	memcpy(c->last_end, c->why, sizeof(c->last_end));
+	c->why[0] = '\0';
+	c->ended_ms = clock_now_ms();
+	if (c->id != CHILD_FRONTEND)
+		status_child_ended(c);
 	c->pid = 0;
 	link_free(c->link);
 	c->link = NULL;

@@ -151,6 +151,7 @@ launch(struct child *c)
 		return r;
 	cleanup_close int link_end = pair[1];
 	c->link = link_new(t->base, pair[0], &c->link_config);
+	c->started_ms = clock_now_ms();
 	r = spawn(c, link_end, peer);
 	/* Its end must be the end of the connection: only the frontend keeps the socket. */
 	cleanup_closep(&c->client.fd);

@@ -18,7 +18,8 @@
 static const char usage[] =
 	"usage: baileyd --private --stdio [-v]    serve one MCP client on stdin and stdout\n"
 	"       baileyd --private [--socket PATH] [--http ADDRESS:PORT --tokens FILE\n"
-	"               [--tls CERT KEY [--tls-listen ADDRESS:PORT]] [--host NAME]...] [-v]\n"
+	"               [--tls CERT KEY [--tls-listen ADDRESS:PORT]] [--host NAME]...]\n"
+	"               [--status PATH] [-v]\n"
 	"                                         serve every client that connects\n"
 	"       baileyd -T                        print the tables this program works from\n"
 	"       baileyd --version\n"

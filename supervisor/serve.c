@@ -47,6 +47,7 @@ take_word(struct arguments *a, char **argv, int left, char *error, size_t cap)
 		{"-h", &a->help, {NULL}},
 		{"--socket", NULL, {&a->serve.socket}},
 		{"--http", NULL, {&a->serve.http}},
+		{"--status", NULL, {&a->serve.status}},
 		{"--tokens", NULL, {&a->serve.tokens}},
 		{"--tls", NULL, {&a->serve.tls_cert, &a->serve.tls_key}},
 		{"--tls-listen", NULL, {&a->serve.tls_listen}},
@@ -83,6 +84,8 @@ check(struct serve *s, char *error, size_t cap)
 		return refuse(error, cap,
 			      "--stdio serves one client and goes with neither "
 			      "--socket nor --http");
+	if (s->stdio && s->status != NULL)
+		return refuse(error, cap, "--status goes with --socket or --http");
 	if (!s->stdio && s->socket == NULL && s->http == NULL)
 		return refuse(error, cap,
 			      "nothing to serve: --stdio, --socket PATH or --http "

@@ -10,6 +10,7 @@
 struct serve {
 	bool stdio;                /* one client on 0 and 1, and nothing else */
 	const char *socket, *http; /* NULL: none */
+	const char *status;        /* its socket; NULL: beside --socket, with .status behind */
 	const char *tokens;        /* the token file; with http */
 	const char *tls_cert, *tls_key, *tls_listen;
 	const char *host[SERVE_HOSTS]; /* names the machine is reached by, through TLS */

@@ -212,6 +212,8 @@ struct child {
 	struct link_config link_config;
 	struct event *timer;
 	uint32_t layers, restarts, failures;
+	char why[96], last_end[96];    /* why it is ending; why it ended the last time */
+	uint64_t started_ms, ended_ms; /* 0: never */
 	int held[2]; /* wiring.c: ends of the link it is the first end of that wait for a process */
 	struct client client;     /* frontends */
 	TAILQ_ENTRY(child) entry; /* frontends */
@@ -239,6 +241,8 @@ accept_new(struct tree *t, int unix_fd, int http_fd, const struct accept_limits 
 void accept_room(struct acceptor *a); /* a frontend is gone */
 void accept_free(struct acceptor *a); /* NULL ok */
 
+#include "status.h"
+
 struct tree {
 	struct event_base *base;
 	struct options options;
@@ -256,9 +260,14 @@ struct tree {
 	struct tokens tokens;
 	struct listen_address http_at;
 	int unix_fd, http_fd; /* listening, until accept.c takes them */
+	int status_fd;        /* the same, for status.c */
 	struct host_lists lists;
 	struct acceptor *acceptor;
-	pid_t tls_keeper;           /* 0: none */
+	pid_t tls_keeper;                  /* 0: none */
+	struct known known[CHILD_SINGLES]; /* what broker and reaper told of themselves */
+	struct status *status;             /* NULL: no status socket */
+	uint64_t started_ms;
+	uid_t uid;                  /* whose tree it is: before ids were switched */
 	struct log_limit front_log; /* lines about frontends, which clients may provoke */
 	uint32_t own_layers;
 	struct event *stop_timer;
@@ -272,6 +281,7 @@ int launch(struct child *c);
 void child_init(struct child *c, struct tree *t, enum child_id id);
 void child_start(struct child *c);
 void child_done(struct child *c);
+const char *children_state(const struct child *c); /* "ready" */
 /* Every child there is, from tree.child[0] on: broker, reaper, then the frontends. */
 struct child *children_next(const struct child *last);
 void children_init(struct tree *t);

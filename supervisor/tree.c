@@ -159,11 +159,35 @@ tell_listeners(const struct tree *t)
 	return fflush(stdout) == 0 ? 0 : -errno;
 }
 
+/* Where the tree is asked for its status: named, or beside the socket clients come in by. */
+static int
+open_status(struct tree *t, char *error, size_t cap)
+{
+	static const char word[] = "--status";
+	cleanup_free char *path = t->serve.status != NULL ? xstrdup(t->serve.status)
+				  : t->serve.socket != NULL
+					  ? xasprintf("%s.status", t->serve.socket)
+					  : NULL;
+
+	if (path == NULL)
+		return 0;
+	t->status_fd = listen_unix(path, error, cap);
+	if (t->status_fd >= 0)
+		return 0;
+	/* The line names the word that was given; both have the same length. */
+	if (t->serve.status != NULL && strncmp(error, "--socket", strlen(word)) == 0)
+		memcpy(error, word, strlen(word));
+	return t->status_fd;
+}
+
 /* What whoever started the tree waits for goes to stdout; nothing else ever does. */
 static int
 open_listeners(struct tree *t, char *error, size_t cap)
 {
-	int r = 0;
+	int r = open_status(t, error, cap);
+
+	if (r < 0)
+		return r;
 
 	if (t->serve.socket != NULL) {
 		t->unix_fd = listen_unix(t->serve.socket, error, cap);
@@ -277,6 +301,8 @@ start_accepting(struct tree *t)
 	};
 
 	t->acceptor = accept_new(t, TAKE_FD(t->unix_fd), TAKE_FD(t->http_fd), &limits);
+	if (t->status_fd != -1)
+		t->status = status_new(t, TAKE_FD(t->status_fd), t->uid);
 }
 
 static void
@@ -330,6 +356,8 @@ run(struct tree *t)
 	start_all(t);
 	if (!t->over)
 		(void)event_base_dispatch(t->base);
+	status_free(t->status);
+	t->status = NULL;
 	children_done(t);
 	event_free(on);
 	event_base_free(t->base);
@@ -347,7 +375,9 @@ tree_new(const struct options *o, const struct engine_target *engine, const stru
 	TAILQ_INIT(&t->fronts);
 	for (size_t i = 0; i < CHILD_COUNT; i++)
 		t->exe[i] = -1;
-	t->ledger = t->output = t->unix_fd = t->http_fd = -1;
+	t->ledger = t->output = t->unix_fd = t->http_fd = t->status_fd = -1;
+	t->uid = getuid();
+	t->started_ms = clock_now_ms();
 	return t;
 }
 
@@ -366,6 +396,7 @@ tree_run(const struct options *o, const struct engine_target *engine, const stru
 		(void)kill(-t->tls_keeper, SIGTERM);
 	cleanup_closep(&t->unix_fd);
 	cleanup_closep(&t->http_fd);
+	cleanup_closep(&t->status_fd);
 	for (size_t i = 0; i < CHILD_COUNT; i++)
 		cleanup_closep(&t->exe[i]);
 	cleanup_closep(&t->ledger);

@@ -99,6 +99,8 @@ connect_pair(struct child *c, struct child *holder, size_t side, struct child *o
 		return 0;
 	}
 	r = send_peer(other, c, pair[1]);
+	if (c->restarts > 0)
+		tally_add(TALLY_rewirings);
 	cleanup_closep(&pair[1]);
 	/* A process whose link just broke is on its way out; its next start makes a new pair. */
 	return r == -EPIPE || r == -ENOTCONN ? 0 : r;

@@ -230,7 +230,7 @@ look(void)
 }
 
 /* The timer fires at a later moment. */
-static void
+static __attribute__((unused)) void
 pass(uint64_t ns)
 {
 	now_ns += ns;
@@ -276,7 +276,7 @@ started(uint64_t box, uint32_t pid, bool own_kill)
 	assert_int_equal(row->u.watch_held.own_kill, own_kill);
 }
 
-static struct process *
+static __attribute__((unused)) struct process *
 running_box(uint64_t box, uint32_t pid, bool may_signal)
 {
 	struct process *p = process_new(pid, may_signal);
@@ -287,7 +287,7 @@ running_box(uint64_t box, uint32_t pid, bool may_signal)
 	return p;
 }
 
-static enum box_state
+static __attribute__((unused)) enum box_state
 state_of(uint64_t box)
 {
 	const struct box *b = idmap_get(r.boxes, box);

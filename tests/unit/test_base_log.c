@@ -205,6 +205,31 @@ test_log_allowed_by_window(void **state)
 }
 
 static void
+log_with_controls(void)
+{
+	log_error("%s", "a\nb\x1b[2J\x7f\xc2\x9b\xc3\xa9\\");
+}
+
+static void
+test_control_bytes_never_reach_the_log(void **state)
+{
+	const char *line;
+
+	(void)state;
+	log_init("tester", LOG_L_ERROR);
+	uint64_t before = log_last()->seq;
+	line = strstr(log_of(log_with_controls), ": ");
+	assert_string_equal(line, ": a\\x0ab\\x1b[2J\\x7f\xc2\\x9b\xc3\xa9\\\n");
+	/* and it is the latest trouble, as it was written */
+	assert_int_equal(log_last()->seq, before + 1);
+	assert_int_equal(log_last()->at_ms, now_ms);
+	assert_string_equal(log_last()->text, "a\\x0ab\\x1b[2J\\x7f\xc2\\x9b\xc3\xa9\\");
+	log_init("tester", LOG_L_DEBUG);
+	(void)log_of(log_one_each);
+	assert_string_equal(log_last()->text, "w2"); /* what comes after is no trouble */
+}
+
+static void
 die(void *arg)
 {
 	(void)arg;
@@ -229,6 +254,7 @@ main(void)
 		cmocka_unit_test(test_log_to_a_full_socket_does_not_wait),
 		cmocka_unit_test(test_log_escape),
 		cmocka_unit_test(test_log_allowed_by_window),
+		cmocka_unit_test(test_control_bytes_never_reach_the_log),
 		cmocka_unit_test(test_fatal_exits_70),
 	};
 

@@ -41,6 +41,7 @@ static const struct {
 	{"--stdio", "--private is missing"},
 	{"--private", "nothing to serve"},
 	{"--private --stdio --socket /x", "neither"},
+	{"--private --stdio --status /x", "--status goes with"},
 	{"--private --stdio --http 127.0.0.1:1 --tokens /t", "neither"},
 	{"--private --http 127.0.0.1:1", "--http needs --tokens"},
 	{"--private --socket /x --tokens /t", "go with --http"},

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""`bailey status` and the programs as they are: who may ask, what a killed broker and reaper leave in
+it, the engine that is not there, and wrong sockets. Once as root, once as a plain user. No engine is
+needed. About 6 s."""
+
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from test_tree import BUILD, wait_for  # noqa: E402
+
+BAILEY = str(BUILD / "bin" / "bailey")
+
+
+class Status:
+    user = None
+
+    def setUp(self):
+        if not os.path.exists(BAILEY):
+            self.skipTest(f"no programs in {BUILD}")
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="bailey-status."))
+        self.addCleanup(shutil.rmtree, self.dir, True)
+        self.dir.chmod(0o755)
+        self.socket = str(self.dir / "mcp.sock")
+        self.as_user = {}
+        if self.user:
+            entry = pwd.getpwnam(self.user)
+            os.chown(self.dir, entry.pw_uid, entry.pw_gid)
+            self.as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        self.server = None
+
+    def serve(self, *words):
+        self.server = subprocess.Popen(
+            [BAILEY, "serve", *(words or ("--socket", self.socket))], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=open(self.dir / "log", "wb"), cwd="/",
+            env={"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{self.dir}/no-engine.sock"}, **self.as_user)
+        self.addCleanup(self.stop)
+        said = self.server.stdout.read().decode()
+        self.assertIn("listening", said, (self.dir / "log").read_text())
+
+    def stop(self):
+        if self.server.poll() is None:
+            self.server.terminate()
+            self.server.wait(5)
+        self.server.stdout.close()
+
+    def ask(self, *words, **popen):
+        return subprocess.run([BAILEY, "status", *(words or ("--socket", self.socket))], capture_output=True, text=True,
+                              timeout=10, cwd="/", **popen)
+
+    def document(self, **words):
+        done = self.ask("--json", "--socket", self.socket, **words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def process(self, name):
+        return next(p for p in self.document()["processes"] if p["name"] == name)
+
+    def until(self, name, restarts):
+        return wait_for(lambda: (p := self.process(name))["restarts"] == restarts and p["answered"] and p, 5, name)
+
+    def test_killed_broker_and_reaper(self):
+        self.serve()
+        first = self.until("bailey-broker", 0)
+        self.assertIsNone(first["last_end"])
+        os.kill(first["pid"], signal.SIGKILL)
+        again = self.until("bailey-broker", 1)
+        self.assertEqual(again["last_end"]["text"], "signal 9")
+        self.assertLess(again["last_end"]["ago_ms"], 5000)
+        self.assertNotEqual(again["pid"], first["pid"])
+        os.kill(self.process("bailey-reaper")["pid"], signal.SIGKILL)
+        self.assertEqual(self.until("bailey-reaper", 1)["last_end"]["text"], "signal 9")
+        counters = self.document()["counters"]
+        self.assertEqual((counters["broker_restarts"], counters["reaper_restarts"]), (1, 1))
+        self.assertGreaterEqual(counters["rewirings"], 2)
+        text = self.ask().stdout
+        self.assertIn("last end: signal 9", text)
+        self.assertIn("bailey-reaper ended and is started again", json.dumps(self.process("baileyd")) + text)
+
+    def test_stopped_reaper_is_named(self):
+        self.serve()
+        reaper = self.until("bailey-reaper", 0)
+        os.kill(reaper["pid"], signal.SIGSTOP)
+        begun = time.monotonic()
+        text = self.ask().stdout
+        self.assertLess(time.monotonic() - begun, 3)
+        self.assertIn("DOES NOT ANSWER", text)
+        os.kill(reaper["pid"], signal.SIGCONT)
+        self.assertTrue(self.process("bailey-reaper")["answered"])
+
+    def test_engine_that_is_not_there(self):
+        self.serve()
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(self.socket)
+            meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+                    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"}}
+            call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+                "name": "execute_code", "arguments": {"language": "bash", "code": ":"}, "_meta": meta}}
+            client.settimeout(10)
+            client.sendall(json.dumps(call).encode() + b"\n")
+            answer = b""
+            while not answer.endswith(b"\n"):
+                answer += client.recv(65536)
+            self.assertIn(b"engine_unavailable", answer)
+            document = self.document()
+            self.assertEqual(document["connections"]["open"], 1)
+            self.assertEqual(document["engine"]["state"], "unusable")
+            self.assertIn("engine cannot be used", document["engine"]["last_error"]["text"])
+            # what was counted stays when the broker is gone
+            count = document["counters"]
+            self.assertGreaterEqual(count["engine_errors"], 1)
+            self.assertEqual(count["runs_engine_unavailable"], 1)
+            os.kill(self.process("bailey-broker")["pid"], signal.SIGKILL)
+            self.until("bailey-broker", 1)
+            after = self.document()["counters"]
+            for name, value in count.items():
+                self.assertGreaterEqual(after[name], value, name)
+
+    def test_who_may_ask(self):
+        self.serve()
+        self.until("bailey-broker", 0)
+        path = self.socket + ".status"
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        nobody = pwd.getpwnam("nobody").pw_uid
+        other = self.ask(user=nobody, group=65534, extra_groups=[])
+        self.assertEqual(other.returncode, 1)
+        self.assertIn("is not open to this user", other.stderr)
+        # and when the file's mode is gone, the kernel's word remains
+        os.chmod(path, 0o666)
+        other = self.ask("--json", "--socket", self.socket, user=nobody, group=65534, extra_groups=[])
+        self.assertEqual((other.returncode, other.stdout), (1, ""))
+        self.assertIn("its server is not yours", other.stderr)
+        self.assertEqual(self.document()["counters"]["status_refused"], 1)
+
+    def test_wrong_sockets(self):
+        gone = self.ask()
+        self.assertEqual(gone.returncode, 1)
+        self.assertIn("no server runs with that socket", gone.stderr)
+        self.serve()
+        mcp = self.ask("--status", self.socket)
+        self.assertEqual(mcp.returncode, 1)
+        self.assertIn("it is no status socket", mcp.stderr)
+        self.stop()
+        left = self.ask()
+        self.assertEqual(left.returncode, 1)
+        self.assertIn("left over from a server that has ended", left.stderr)
+        self.assertEqual(self.ask("--socket").returncode, 2)
+        self.assertEqual(self.ask("--socket", "/" + "x" * 200).returncode, 1)
+
+    def test_a_socket_of_its_own(self):
+        path = str(self.dir / "here")
+        self.serve("--socket", self.socket, "--status", path)
+        self.assertFalse(os.path.exists(self.socket + ".status"))
+        self.assertIn("bailey-reaper", self.ask("--status", path).stdout)
+        second = subprocess.run([BAILEY, "serve", "--socket", self.socket + "2", "--status", path], cwd="/",
+                                capture_output=True, text=True, timeout=10, **self.as_user)
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("--status: a running program serves", second.stderr)
+
+
+class AsRoot(Status, unittest.TestCase):
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        super().setUp()
+
+
+class AsUser(Status, unittest.TestCase):
+    user = os.environ.get("BAILEY_TEST_USER")
+
+    def setUp(self):
+        if os.geteuid() == 0 and not self.user:
+            self.skipTest("BAILEY_TEST_USER names no plain user")
+        if os.geteuid() != 0:
+            type(self).user = None
+        super().setUp()
+
+
+if __name__ == "__main__":
+    tap.main()

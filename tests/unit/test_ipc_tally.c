@@ -1,0 +1,58 @@
+/* ipc/tally.c: every counter has a name of its own, and only those in the table count. */
+#include "test.h"
+
+#include "ipc.h"
+
+static void
+test_names(void **state)
+{
+	static char names[TALLY_COUNT][32];
+
+	(void)state;
+	for (uint32_t i = 0; i < TALLY_COUNT; i++) {
+		assert_ptr_equal(tally_name(i, names[i]), names[i]);
+		assert_true(strlen(names[i]) > 0 && strlen(names[i]) < 31); /* nothing was cut */
+		for (uint32_t k = 0; k < i; k++)
+			assert_string_not_equal(names[i], names[k]);
+		assert_int_equal(tally_what(i)[0] != '\0', i < TALLY_RUNS);
+	}
+	assert_string_equal(names[TALLY_boxes_created], "boxes_created");
+	assert_string_equal(names[TALLY_RUNS + RUN_ok], "runs_ok");
+	assert_string_equal(names[TALLY_ENDED + CAUSE_DESTROYED], "ended_destroyed");
+	assert_int_equal(TALLY_COUNT, TALLY_ENDED + CAUSE_DESTROYED + 1);
+}
+
+static void
+test_causes(void **state)
+{
+	(void)state;
+	for (uint32_t c = 0; c < TALLY_COUNT - TALLY_ENDED; c++)
+		assert_string_not_equal(cause_word((enum end_cause)c), "unknown");
+	assert_string_equal(cause_word((enum end_cause)200), "unknown");
+}
+
+static void
+test_count(void **state)
+{
+	(void)state;
+	assert_int_equal(tally_value(TALLY_pool_refills), 0);
+	tally_add(TALLY_pool_refills);
+	tally_add(TALLY_pool_refills);
+	assert_int_equal(tally_value(TALLY_pool_refills), 2);
+	assert_int_equal(tally_value(TALLY_pool_refills + 1), 0);
+	tally_add(TALLY_COUNT); /* none */
+	tally_add(UINT32_MAX);
+	assert_int_equal(tally_value(TALLY_COUNT), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_causes),
+		cmocka_unit_test(test_count),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
