@@ -71,6 +71,32 @@ auth_on_token(struct broker *b, const struct ipc_token *m)
 	return 0;
 }
 
+static bool
+still_good(const struct auth *a, const struct front *f)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		if (memcmp(f->token, a->rows[i].hash, sizeof(f->token)) == 0 &&
+		    strcmp(f->owner->principal, a->rows[i].principal) == 0)
+			return true;
+	return false;
+}
+
+/* Links bound by a token that is none any more: their frontends hear it and end. */
+static void
+drop_revoked(struct broker *b)
+{
+	struct front *f, *next;
+
+	for (f = TAILQ_FIRST(&b->fronts); f; f = next) {
+		next = TAILQ_NEXT(f, entry);
+		if (!f->owner || f->owner->kind != OWNER_TOKEN || still_good(&b->auth, f))
+			continue;
+		(void)link_send(f->link,
+				IPC_ROW(auth_end, .ok = AUTH_REVOKED, .principal = IPC_STR("")));
+		front_drop(f, "its token was revoked");
+	}
+}
+
 int
 auth_on_tokens_end(struct broker *b, const struct ipc_tokens_end *m)
 {
@@ -82,21 +108,19 @@ auth_on_tokens_end(struct broker *b, const struct ipc_tokens_end *m)
 	a->rows = TAKE(a->fresh);
 	a->n = a->n_fresh;
 	a->n_fresh = 0;
+	drop_revoked(b);
 	return 0;
 }
 
 /* NULL: no such token. */
 static const char *
-principal_of(const struct auth *a, const struct ipc_bin *token)
+principal_of(const struct auth *a, const struct ipc_bin *token, uint8_t hash[32])
 {
 	const char *found = NULL;
-	uint8_t hash[32];
 
 	sha256(token->data, token->len, hash);
 	for (uint32_t i = 0; i < a->n; i++)
-		found = mem_equal_ct(hash, a->rows[i].hash, sizeof(hash)) ? a->rows[i].principal
-									  : found;
-	secret_wipe(hash, sizeof(hash));
+		found = mem_equal_ct(hash, a->rows[i].hash, 32) ? a->rows[i].principal : found;
 	return found;
 }
 
@@ -105,11 +129,15 @@ broker_on_token_check(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	const struct ipc_token_check *m = &row->u.token_check;
 	struct front *f = ctx;
-	const char *principal = principal_of(&f->b->auth, &m->token);
+	uint8_t hash[32];
+	const char *principal = principal_of(&f->b->auth, &m->token, hash);
 	bool was_bound = front_bound(f);
 	int r = principal ? owner_bind(f, principal) : -EACCES;
 	enum auth_word word = r == 0 ? AUTH_BOUND : r == -EBUSY ? AUTH_CROWDED : AUTH_NO;
 
+	if (word == AUTH_BOUND && !was_bound)
+		memcpy(f->token, hash, sizeof(f->token));
+	secret_wipe(hash, sizeof(hash));
 	(void)link_send(l, IPC_ROW(auth_end, .call = m->call, .ok = word,
 				   .principal = IPC_STR(word == AUTH_BOUND ? principal : "")));
 	if (word != AUTH_NO)

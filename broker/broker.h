@@ -101,6 +101,7 @@ struct front { /* one frontend's link */
 	uint64_t peer_id;
 	uint64_t last_call; /* highest number submitted */
 	uint32_t wrong_tokens;
+	uint8_t token[32]; /* of OWNER_TOKEN: the hash of what bound it */
 	struct link *link;
 	struct link_config config;
 	struct owner *owner; /* NULL: of http, before its token */

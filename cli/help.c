@@ -26,7 +26,9 @@ static const struct {
 	 "       bailey serve --http ADDRESS:PORT --tokens FILE\n"
 	 "                    [--tls CERT KEY [--tls-listen ADDRESS:PORT]] [--host NAME]...\n\n"
 	 "Serves every MCP client that connects; --socket and --http may stand together.\n"
-	 "Runs in the foreground as you until SIGTERM, SIGINT or SIGHUP. Once it listens it\n"
+	 "Runs in the foreground as you until SIGTERM or SIGINT. SIGHUP ends it too, unless\n"
+	 "it serves --http and its log is no terminal: then it reads the token file again. Once it "
+	 "listens it\n"
 	 "says so on stdout, a line for each socket.\n\n"
 	 "  --socket PATH   a unix socket that only your user can open (mode 0600), in a\n"
 	 "                  directory that only your user or root can write to; the file stays "
@@ -82,7 +84,7 @@ static const struct {
 	 "Makes a token for a client that comes by HTTP and prints it, once. The file gets its\n"
 	 "hash and NAME, under which sandboxes made with it belong together. Without --tokens\n"
 	 "it is /etc/bailey/tokens for root, else ~/.config/bailey/tokens. A running server\n"
-	 "does not read it again.\n"},
+	 "reads it again when it gets SIGHUP; without the line it closes what the token opened.\n"},
 	{"bench",
 	 "Usage: bailey bench [--json] [--quick] [--only PART]\n\n"
 	 "Measures calls beside the same code on the host, docker exec and the raw engine.\n"

@@ -125,7 +125,7 @@ add(const char *name, const char *path)
 	secret_wipe(token, sizeof(token));
 	fprintf(stderr,
 		"This token of %s is shown only now; %s holds its hash.\n"
-		"A server that runs already reads the file at its next start.\n",
+		"A server that runs already reads the file when it gets SIGHUP.\n",
 		name, path);
 	return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }

@@ -133,6 +133,11 @@ frontend_on_auth_end(void *ctx, struct link *l, const struct ipc_row *row)
 	struct client *c = &fe->client;
 
 	(void)l;
+	if (row->u.auth_end.ok == AUTH_REVOKED) {
+		forget_token(c);
+		frontend_leave(fe, 0, 0); /* the connection acts for nobody any more */
+		return;
+	}
 	if (row->u.auth_end.call != c->token_no)
 		return;
 	c->bound = row->u.auth_end.ok == AUTH_BOUND;

@@ -37,7 +37,7 @@ enum engine_known {
 }; /* status_engine */
 #define STATUS_LEASES_MAX 256u
 enum client_kind { CLIENT_STDIO = 1, CLIENT_UNIX = 2, CLIENT_HTTP = 3 };
-enum auth_word { AUTH_NO, AUTH_BOUND, AUTH_CROWDED }; /* what became of a token */
+enum auth_word { AUTH_NO, AUTH_BOUND, AUTH_CROWDED, AUTH_REVOKED }; /* what became of a token */
 enum engine_kind { ENGINE_UNIX = 1, ENGINE_TCP = 2, ENGINE_TLS = 3 };
 enum engine_pem_kind { PEM_CA = 1, PEM_CERT = 2, PEM_KEY = 3 };
 enum settings_flag {

@@ -1,6 +1,6 @@
 /*
  * supervisor/lookup.c - asks the name services in a process of its own.
- * Runs in: baileyd at start, before its filter.
+ * Runs in: baileyd at start, before its filter; under it for the token file alone (tokens.c).
  * Input: whatever NSS modules and DNS answer: read as a fixed-size answer.
  * Owns: the helper process and its pipe while the question runs.
  * NSS may load modules and open sockets; done in a forked process, neither

@@ -268,6 +268,7 @@ struct tree {
 	struct status *status;             /* NULL: no status socket */
 	uint64_t started_ms;
 	uid_t uid;                  /* whose tree it is: before ids were switched */
+	bool on_terminal;           /* its log is one: SIGHUP says that it was closed */
 	struct log_limit front_log; /* lines about frontends, which clients may provoke */
 	uint32_t own_layers;
 	struct event *stop_timer;

@@ -1,7 +1,8 @@
 /*
  * supervisor/tokens.c - the token file: one principal and the SHA-256 of its
  * token in each line, "#" begins a comment.
- * Runs in: baileyd, before it gives up its rights; the rows go to every broker.
+ * Runs in: baileyd, before it gives up its rights, and after a SIGHUP in a short-lived process
+ * that takes them up again; the rows go to every broker.
  * Input: a file of the user who starts the tree, or of root.
  * Owns: nothing.
  * The tokens themselves are nowhere in it. Who can write it can let himself in, and who can read
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define FILE_MAX 65536u
+#define REREAD_MS 2000u
 
 /* What a principal's name may consist of; it begins with a letter or digit. */
 static bool
@@ -167,4 +169,53 @@ tokens_send(struct link *l, const struct tokens *t)
 		r = link_send(l, IPC_ROW(token, .principal = IPC_STR(t->row[i].principal),
 					 .hash = {t->row[i].hash, sizeof(t->row[i].hash)}));
 	return r < 0 ? r : link_send(l, IPC_ROW(tokens_end, .count = t->n));
+}
+
+/* ---- again, while the tree runs ---- */
+
+struct reread {
+	const char *path;
+	bool as_root; /* this process gave root up, the file is root's */
+};
+struct reread_answer {
+	int result;
+	char error[512];
+	struct tokens tokens;
+};
+
+static int
+ask_file(const void *question, void *answer, size_t cap)
+{
+	const struct reread *q = question;
+	struct reread_answer *a = answer;
+
+	(void)cap;
+	if (q->as_root && setresuid(0, 0, 0) == -1)
+		return -errno;
+	a->result = tokens_load(q->path, &a->tokens, a->error, sizeof(a->error));
+	return 0;
+}
+
+void
+tokens_reread(struct tree *t)
+{
+	const struct reread q = {.path = t->serve.tokens, .as_root = t->identity.switch_ids};
+	cleanup_free struct reread_answer *a = xcalloc(1, sizeof(*a));
+	struct link *broker = t->child[CHILD_BROKER].link;
+
+	int r = lookup_run(ask_file, &q, a, sizeof(*a), REREAD_MS);
+	if (r == 0)
+		r = a->result;
+	if (r < 0) {
+		log_error("the tokens stay as they were: %s",
+			  a->error[0] != '\0' ? a->error : strerrordesc_np(-r));
+		tally_add(TALLY_tokens_kept);
+		return;
+	}
+	t->tokens = a->tokens;
+	tally_add(TALLY_tokens_read);
+	log_info("%u tokens were read again", t->tokens.n);
+	/* One whose link breaks here is started again, with the new ones. */
+	if (broker != NULL)
+		(void)tokens_send(broker, &t->tokens);
 }

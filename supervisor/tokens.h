@@ -19,5 +19,9 @@ struct tokens {
  * says what is wrong with which line of it, and what to do. */
 int tokens_load(const char *path, struct tokens *ret, char *error, size_t cap);
 int tokens_send(struct link *l, const struct tokens *t); /* to a broker */
+/* Reads the file again, as whoever started the tree, and tells the broker. A file that is not
+ * good changes nothing. */
+struct tree;
+void tokens_reread(struct tree *t);
 
 #endif

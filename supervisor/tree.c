@@ -75,6 +75,8 @@ on_signal(int fd, short what, void *arg)
 	while (read(fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 		if (info.ssi_signo == SIGCHLD)
 			children_reap(t);
+		else if (info.ssi_signo == SIGHUP && t->serve.http != NULL && !t->on_terminal)
+			tokens_reread(t);
 		else
 			children_stop(t, 0); /* asked to end, and it does */
 	}
@@ -377,6 +379,7 @@ tree_new(const struct options *o, const struct engine_target *engine, const stru
 		t->exe[i] = -1;
 	t->ledger = t->output = t->unix_fd = t->http_fd = t->status_fd = -1;
 	t->uid = getuid();
+	t->on_terminal = isatty(FD_LOG) == 1;
 	t->started_ms = clock_now_ms();
 	return t;
 }

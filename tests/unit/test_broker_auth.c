@@ -150,6 +150,46 @@ test_connections_of_one_principal(void **state)
 	assert_int_equal(check_token(x, "ann's token"), AUTH_BOUND);
 }
 
+static void
+replace_tokens(const char *const rows[][2], uint32_t n)
+{
+	uint8_t hash[32];
+
+	for (uint32_t i = 0; i < n; i++) {
+		sha256(rows[i][1], strlen(rows[i][1]), hash);
+		assert_int_equal(
+			auth_on_token(&w->b, &(struct ipc_token){.principal = IPC_STR(rows[i][0]),
+								 .hash = {hash, sizeof(hash)}}),
+			0);
+	}
+	assert_int_equal(auth_on_tokens_end(&w->b, &(struct ipc_tokens_end){.count = n}), 0);
+	world_settle();
+}
+
+/* The file was read again: what a token bound ends with the token, not with its principal. */
+static void
+test_revoked(void **state)
+{
+	static const char *const first[][2] = {
+		{"ann", "one"}, {"ann", "two"}, {"bob", "three"}, {"cy", "four"}};
+	static const char *const then[][2] = {{"ann", "two"}, {"eve", "three"}, {"dan", "five"}};
+
+	(void)state;
+	replace_tokens(first, 4);
+	struct browser *one = logged_in(0, "one"), *two = logged_in(1, "two"),
+		       *three = logged_in(2, "three"), *nobody = browse(3);
+	replace_tokens(then, 3);
+	assert_true(one->closed);
+	assert_int_equal(one->auth.ok, AUTH_REVOKED);
+	assert_string_equal(one->auth.text, "");
+	assert_false(two->closed);
+	assert_int_equal(two->auth.ok, AUTH_BOUND);
+	assert_true(three->closed); /* the same token, but it says somebody else now */
+	assert_false(nobody->closed);
+	assert_int_equal(check_token(nobody, "one"), AUTH_NO);
+	assert_int_equal(check_token(nobody, "five"), AUTH_BOUND);
+}
+
 static const char *
 open_session(struct browser *x, uint32_t rev)
 {
@@ -479,6 +519,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_connections_of_one_principal, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_three_wrong_ones_close, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_without_a_token_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_revoked, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_rows_replace_all, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_session_notes, setup, teardown),

@@ -180,6 +180,54 @@ test_sent(void **state)
 	assert_int_equal(sent[2].u.tokens_end.count, 2);
 }
 
+static void
+test_read_again(void **state)
+{
+	static struct tree tree;
+	static char broker;
+
+	(void)state;
+	tree.serve.tokens = path;
+	n_sent = 0;
+	write_file("ann " A "\n", strlen("ann " A "\n"));
+	tokens_reread(&tree); /* no broker: the next one gets them */
+	assert_int_equal(tree.tokens.n, 1);
+	assert_int_equal(n_sent, 0);
+	tree.child[CHILD_BROKER].link = (struct link *)(void *)&broker;
+	write_file("ann " A "\nbob " B "\n", strlen("ann " A "\nbob " B "\n"));
+	tokens_reread(&tree);
+	assert_int_equal(tree.tokens.n, 2);
+	assert_string_equal(tree.tokens.row[1].principal, "bob");
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(tally_value(TALLY_tokens_read), 2);
+}
+
+static void
+test_bad_file_changes_nothing(void **state)
+{
+	static const char *const bad[] = {"", "ann\n", "ann " A "\nbob x\n"};
+	static struct tree tree;
+	static char broker;
+	uint64_t kept = tally_value(TALLY_tokens_kept);
+
+	(void)state;
+	tree.serve.tokens = path;
+	tree.tokens.n = 1;
+	(void)str_copy(tree.tokens.row[0].principal, 65, "old", 3);
+	tree.child[CHILD_BROKER].link = (struct link *)(void *)&broker;
+	n_sent = 0;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		write_file(bad[i], strlen(bad[i]));
+		tokens_reread(&tree);
+	}
+	assert_int_equal(unlink(path), 0);
+	tokens_reread(&tree);
+	assert_int_equal(n_sent, 0);
+	assert_int_equal(tree.tokens.n, 1);
+	assert_string_equal(tree.tokens.row[0].principal, "old");
+	assert_int_equal(tally_value(TALLY_tokens_kept), kept + 4);
+}
+
 int
 main(void)
 {
@@ -189,6 +237,8 @@ main(void)
 		cmocka_unit_test(test_number_and_size),
 		cmocka_unit_test(test_whose_and_what),
 		cmocka_unit_test(test_sent),
+		cmocka_unit_test(test_read_again),
+		cmocka_unit_test(test_bad_file_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""SIGHUP to a server on HTTP: a new token is good, one that was taken out closes what it opened, a bad
+file changes nothing, and none of it needs a restart. As root (the server gave its rights up and reads a
+file of root's) and as a plain user. No engine is needed. About 4 s."""
+
+import http.client
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from test_tree import BUILD, wait_for  # noqa: E402
+
+BAILEY = str(BUILD / "bin" / "bailey")
+META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"}}
+
+
+class Tokens:
+    user = None
+
+    def setUp(self):
+        if not os.path.exists(BAILEY):
+            self.skipTest(f"no programs in {BUILD}")
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="bailey-tokens."))
+        self.addCleanup(shutil.rmtree, self.dir, True)
+        self.dir.chmod(0o755)
+        self.as_user = {}
+        if self.user:
+            entry = pwd.getpwnam(self.user)
+            os.chown(self.dir, entry.pw_uid, entry.pw_gid)
+            self.as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        self.file = self.dir / "tokens"
+        self.status = str(self.dir / "status")
+        self.ann, self.bob = self.add("ann"), self.add("bob")
+        self.server = subprocess.Popen(
+            [BAILEY, "serve", "--http", "127.0.0.1:0", "--tokens", str(self.file), "--status", self.status],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=open(self.dir / "log", "wb"), cwd="/",
+            env={"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{self.dir}/no-engine.sock"}, **self.as_user)
+        self.addCleanup(self.stop)
+        said = self.server.stdout.read().decode()
+        self.port = int(said.split("127.0.0.1:")[1].split("/")[0])
+
+    def stop(self):
+        self.server.terminate()
+        self.assertEqual(self.server.wait(5), 0)
+        self.server.stdout.close()
+
+    def add(self, name):
+        done = subprocess.run([BAILEY, "token", "add", name, "--tokens", str(self.file)], capture_output=True, text=True,
+                              check=True, timeout=10, cwd="/", **self.as_user)
+        return done.stdout.strip()
+
+    def write(self, text):
+        # by another name first, as editors do: the server must open the name, not keep a descriptor
+        fresh = self.dir / "fresh"
+        fresh.write_text(text)
+        fresh.chmod(0o600)
+        if self.user:
+            os.chown(fresh, self.as_user["user"], self.as_user["group"])
+        fresh.rename(self.file)
+
+    def count(self, name):
+        done = subprocess.run([BAILEY, "status", "--json", "--status", self.status], capture_output=True, text=True, timeout=10)
+        return json.loads(done.stdout)["counters"][name]
+
+    def hup(self, counter="tokens_read"):
+        before = self.count(counter)
+        self.server.send_signal(signal.SIGHUP)
+        wait_for(lambda: self.count(counter) == before + 1, 5, (self.dir / "log").read_text())
+
+    def connect(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection.connect()
+        self.addCleanup(connection.close)
+        return connection
+
+    def ask(self, connection, token):
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}})
+        connection.request("POST", "/mcp", body, {
+            "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {token}", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+
+    def is_closed(self, connection):
+        connection.sock.settimeout(5)
+        try:
+            return connection.sock.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def test_added_and_revoked(self):
+        of_ann, of_bob = self.connect(), self.connect()
+        self.assertEqual(self.ask(of_ann, self.ann), 200)
+        self.assertEqual(self.ask(of_bob, self.bob), 200)
+        cy = self.add("cy")
+        self.assertEqual(self.ask(self.connect(), cy), 401)
+        self.hup()
+        self.assertEqual(self.ask(self.connect(), cy), 200)
+        self.assertEqual(self.ask(of_ann, self.ann), 200)
+        self.write("".join(line for line in self.file.read_text().splitlines(True) if not line.startswith("ann ")))
+        self.hup()
+        self.assertTrue(self.is_closed(of_ann))
+        self.assertEqual(self.ask(self.connect(), self.ann), 401)
+        self.assertEqual(self.ask(of_bob, self.bob), 200)
+        self.assertIsNone(self.server.poll())
+
+    def test_bad_file_changes_nothing(self):
+        of_ann = self.connect()
+        self.assertEqual(self.ask(of_ann, self.ann), 200)
+        good = self.file.read_text()
+        self.write("ann and then no hash\n")
+        self.hup("tokens_kept")
+        self.assertIn("the tokens stay as they were", (self.dir / "log").read_text())
+        self.assertIn("line 1", (self.dir / "log").read_text())
+        self.assertEqual(self.ask(of_ann, self.ann), 200)
+        self.file.unlink()
+        self.hup("tokens_kept")
+        self.assertEqual(self.ask(self.connect(), self.bob), 200)
+        # a broker that is started again has the tokens that were good last
+        self.write(good.replace("bob ", "rob "))
+        self.hup()
+        children = pathlib.Path(f"/proc/{self.server.pid}/task/{self.server.pid}/children").read_text().split()
+        broker = next(int(p) for p in children if "broker" in pathlib.Path(f"/proc/{p}/comm").read_text())
+        os.kill(broker, signal.SIGKILL)
+        wait_for(lambda: self.ask(self.connect(), self.bob) == 200, 5, "no broker")
+
+
+class AsRoot(Tokens, unittest.TestCase):
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        super().setUp()
+
+
+class AsUser(Tokens, unittest.TestCase):
+    user = os.environ.get("BAILEY_TEST_USER")
+
+    def setUp(self):
+        if os.geteuid() == 0 and not self.user:
+            self.skipTest("BAILEY_TEST_USER names no plain user")
+        if os.geteuid() != 0:
+            type(self).user = None
+        super().setUp()
+
+
+if __name__ == "__main__":
+    tap.main()
