@@ -52,7 +52,12 @@ async function check(name, fn) {
 }
 
 const client = await open();
-const call = (name, arguments_, options) => client.callTool({ name, arguments: arguments_ }, ...(options ?? []));
+const called = new Set(); // tools that have done something
+const call = async (name, arguments_) => {
+  const r = await client.callTool({ name, arguments: arguments_ });
+  if (!r.isError) called.add(name);
+  return r;
+};
 
 const TOOLS = ['check_sandbox_health', 'container_create_sandbox', 'container_destroy_sandbox', 'container_exec_command',
   'container_list_files', 'container_list_sandboxes', 'container_read_file', 'container_write_file', 'execute_code',
@@ -115,6 +120,7 @@ await check('a sandbox that stays: every tool', async () => {
   assert.equal(log.data, 'in the background\n');
   const { sandboxes } = await good('container_list_sandboxes', {});
   assert.ok(sandboxes.some((s) => s.sandbox_id === sandbox_id));
+  assert.equal((await good('docker_exec', { container: sandbox_id, command: 'cat d/f.txt | wc -l' })).stdout, '2\n');
   await good('container_destroy_sandbox', { sandbox_id });
   const r = await call('container_exec_command', { sandbox_id, command: 'true' });
   assert.equal(r.isError, true);
@@ -165,6 +171,11 @@ await check('an aborted call frees the client at once and the next call works', 
   await assert.rejects(pending);
   const r = await call('execute_code', { language: 'bash', code: 'echo next' });
   assert.equal(r.structuredContent.stdout, 'next\n');
+});
+await check('every tool was called, by its other names too', async () => {
+  assert.equal((await call('execute_python_code', { code_string: 'print(7)' })).structuredContent.stdout, '7\n');
+  assert.equal((await call('docker_run', { command: 'echo 8' })).structuredContent.stdout, '8\n');
+  assert.deepEqual([...called].sort(), [...TOOLS, 'docker_exec', 'docker_run', 'execute_python_code'].sort());
 });
 await client.close();
 console.log(`1..${count}`);

@@ -45,7 +45,16 @@ async def main():
     else:
         headers = {"Authorization": "Bearer " + os.environ["BAILEY_TOKEN"]}
         server = streamable_http_client(sys.argv[3], http_client=create_mcp_http_client(headers=headers))
-    async with Client(server, mode=MODE) as client:
+    called = set()  # tools that have done something
+
+    class Recorder(Client):
+        async def call_tool(self, name, *arguments, **more):
+            r = await super().call_tool(name, *arguments, **more)
+            if not r.is_error:
+                called.add(name)
+            return r
+
+    async with Recorder(server, mode=MODE) as client:
 
         async def listed():
             tools = (await client.list_tools()).tools
@@ -97,9 +106,16 @@ async def main():
             assert log["data"] == "behind\n", log
             r = await good("container_list_sandboxes", {})
             assert box["sandbox_id"] in [s["sandbox_id"] for s in r["sandboxes"]], r
+            r = await good("docker_exec", {"container": box["sandbox_id"], "command": "ls d"})
+            assert r["stdout"] == "f\n", r
             await good("container_destroy_sandbox", box)
             r = await client.call_tool("container_exec_command", {**box, "command": "true"})
             assert r.is_error and content(r)["status"] == "not_found", r
+
+        async def every_tool():
+            assert (await good("execute_python_code", {"code_string": "print(7)"}))["stdout"] == "7\n"
+            assert (await good("docker_run", {"command": "echo 8"}))["stdout"] == "8\n"
+            assert called == {*TOOLS, "docker_exec", "docker_run", "execute_python_code"}, called
 
         async def resources_and_prompts():
             assert len((await client.list_resource_templates()).resource_templates) >= 2
@@ -139,6 +155,7 @@ async def main():
         await check("a bad argument is a tool error that names it", bad_argument)
         await check("progress arrives", progress)
         await check("a cancelled call frees the client and the next works", cancelled)
+        await check("every tool was called, by its other names too", every_tool)
     print(f"1..{count}")
     return 1 if failed else 0
 
