@@ -9,19 +9,17 @@ Everything runs once as root, with ids of its own for each process, and once as 
 import os
 import pathlib
 import pwd
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "lib"), str(ROOT / "tests" / "integration")]
 import tap  # noqa: E402
-from test_tree import BUILD, Tree, wait_for  # noqa: E402
+from test_tree import Tree, installed, wait_for  # noqa: E402
 
 TOKENS = "ann " + "ab" * 32 + "\n"
 
@@ -113,17 +111,7 @@ class ServeCase:
     user = None
 
     def setUp(self):
-        if not (BUILD / "bin" / "baileyd").exists():
-            self.skipTest(f"no programs in {BUILD}")
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="bailey-serve."))
-        self.addCleanup(shutil.rmtree, self.directory)
-        (self.directory / "bin").mkdir()
-        (self.directory / "share" / "box").mkdir(parents=True)
-        (self.directory / "share" / "box" / "init").touch(mode=0o755)
-        for name in ("baileyd", "bailey-reaper"):
-            shutil.copy(BUILD / "bin" / name, self.directory / "bin" / name)
-        for name in ("bailey-frontend", "bailey-broker"):
-            shutil.copy(BUILD / "tests" / "fake_child", self.directory / "bin" / name)
+        self.directory = installed(self, "bailey-serve.")
         self.run_dir = self.directory / "run"
         self.run_dir.mkdir(mode=0o700)
         self.path = str(self.run_dir / "mcp.sock")

@@ -132,23 +132,29 @@ class Tree:
         return code
 
 
+def installed(case, prefix):
+    """The directory of an installation with fake_child for frontend and broker; it goes with the case."""
+    if not (BUILD / "bin" / "baileyd").exists():
+        case.skipTest(f"no programs in {BUILD}")
+    directory = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
+    case.addCleanup(shutil.rmtree, directory)
+    (directory / "bin").mkdir()
+    (directory / "share" / "box").mkdir(parents=True)
+    (directory / "share" / "box" / "init").touch(mode=0o755)
+    for name in ("baileyd", "bailey-reaper"):
+        shutil.copy(BUILD / "bin" / name, directory / "bin" / name)
+    for name in ("bailey-frontend", "bailey-broker"):
+        shutil.copy(BUILD / "tests" / "fake_child", directory / "bin" / name)
+    return directory
+
+
 class TreeCase:
     """What holds for both ways to run; the two classes below choose the user."""
 
     user = None
 
     def setUp(self):
-        if not (BUILD / "bin" / "baileyd").exists():
-            self.skipTest(f"no programs in {BUILD}")
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="bailey-tree."))
-        self.addCleanup(shutil.rmtree, self.directory)
-        (self.directory / "bin").mkdir()
-        (self.directory / "share" / "box").mkdir(parents=True)
-        (self.directory / "share" / "box" / "init").touch(mode=0o755)
-        for name in ("baileyd", "bailey-reaper"):
-            shutil.copy(BUILD / "bin" / name, self.directory / "bin" / name)
-        for name in ("bailey-frontend", "bailey-broker"):
-            shutil.copy(BUILD / "tests" / "fake_child", self.directory / "bin" / name)
+        self.directory = installed(self, "bailey-tree.")
         if self.user is not None:
             subprocess.run(["chmod", "-R", "a+rX", str(self.directory)], check=True)
 

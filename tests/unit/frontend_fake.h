@@ -120,6 +120,25 @@ fake_close(void)
 	(void)close(supervisor_end);
 }
 
+/* Around a test: FAKE(test) in the list of them. */
+static inline int
+open_fake(void **state)
+{
+	(void)state;
+	fake_open(true);
+	return 0;
+}
+
+static inline int
+close_fake(void **state)
+{
+	(void)state;
+	fake_close();
+	return 0;
+}
+
+#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
+
 /* Everything sent to the client so far; static storage, NUL-terminated. */
 static inline const char *
 fake_sent(void)

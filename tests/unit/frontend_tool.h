@@ -10,24 +10,6 @@
 #define BOX_ID "0123456789abcdef0123456789abcdef"
 #define RUN_ID "fedcba9876543210fedcba9876543210"
 
-static inline int
-open_fake(void **state)
-{
-	(void)state;
-	fake_open(true);
-	return 0;
-}
-
-static inline int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
-	return 0;
-}
-
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
-
 static inline void
 say_rev(enum mcp_rev rev, const char *method, const char *params)
 {

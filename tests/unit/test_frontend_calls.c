@@ -6,22 +6,6 @@
  */
 #include "frontend_fake.h"
 
-static int
-open_fake(void **state)
-{
-	(void)state;
-	fake_open(true);
-	return 0;
-}
-
-static int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
-	return 0;
-}
-
 static struct call *
 new_call(const struct plan *plan, int64_t id)
 {
@@ -253,8 +237,6 @@ test_calls_long_run_id_is_left_out(void **state)
 	call_event(c, EV_GRANTED, &odd);
 	assert_string_equal(c->grant.run_id, "");
 }
-
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
 
 int
 main(void)

@@ -12,22 +12,6 @@
 #define MODERN_META META("\"2026-07-28\"")
 #define SESSION "0123456789abcdef0123456789abcdef0123456789abcdef"
 
-static int
-open_fake(void **state)
-{
-	(void)state;
-	fake_open(true);
-	return 0;
-}
-
-static int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
-	return 0;
-}
-
 static void
 test_era_revisions(void **state)
 {
@@ -192,8 +176,6 @@ test_era_envelope(void **state)
 		cJSON_Delete(json);
 	}
 }
-
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
 
 int
 main(void)

@@ -6,22 +6,6 @@
  */
 #include "frontend_fake.h"
 
-static int
-open_fake(void **state)
-{
-	(void)state;
-	fake_open(true);
-	return 0;
-}
-
-static int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
-	return 0;
-}
-
 static void
 test_rpc_read_rows(void **state)
 {
@@ -176,8 +160,6 @@ test_rpc_batch_collects(void **state)
 	assert_string_equal(fake_sent(), ""); /* nothing to say */
 	(void)rpc_batch_open(&fe, 5, to.rev); /* freed with the frontend */
 }
-
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
 
 int
 main(void)

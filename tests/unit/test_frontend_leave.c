@@ -7,19 +7,10 @@
 #include "frontend_fake.h"
 
 static int
-open_fake(void **state)
+open_reading(void **state)
 {
-	(void)state;
-	fake_open(true);
+	(void)open_fake(state);
 	assert_int_equal(transport_start(fe.transport), 0);
-	return 0;
-}
-
-static int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
 	return 0;
 }
 
@@ -132,15 +123,15 @@ test_leave_reader_gone(void **state)
 	assert_int_equal(fe.exit_code, 0);
 }
 
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
+#define READING(t) cmocka_unit_test_setup_teardown(t, open_reading, close_fake)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE(test_leave_client_gone_cancels), FAKE(test_leave_after_a_file),
-		FAKE(test_leave_waits_for_the_queue), FAKE(test_leave_timer_ends_the_wait),
-		FAKE(test_leave_reader_gone),         FAKE(test_leave_when_no_broker_comes_back),
+		READING(test_leave_client_gone_cancels), FAKE(test_leave_after_a_file),
+		READING(test_leave_waits_for_the_queue), FAKE(test_leave_timer_ends_the_wait),
+		READING(test_leave_reader_gone),         FAKE(test_leave_when_no_broker_comes_back),
 	};
 
 	return cmocka_run_group_tests_name("frontend_leave", tests, NULL, NULL);

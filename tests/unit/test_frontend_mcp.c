@@ -12,22 +12,6 @@
 #define REQUEST(method, params) \
 	"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"" method "\",\"params\":{" params "}}"
 
-static int
-open_fake(void **state)
-{
-	(void)state;
-	fake_open(true);
-	return 0;
-}
-
-static int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
-	return 0;
-}
-
 #define LOG_ENVELOPE(level)                                                      \
 	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\"," \
 	"\"io.modelcontextprotocol/clientCapabilities\":{},"                     \
@@ -261,8 +245,6 @@ test_mcp_progress_form(void **state)
 	mcp_send_progress(&fe, &to, &token, 4, "m");
 	assert_non_null(strstr(fake_sent(), "\"progress\":4,\"message\":\"m\""));
 }
-
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
 
 int
 main(void)

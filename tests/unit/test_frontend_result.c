@@ -6,22 +6,6 @@
  */
 #include "frontend_fake.h"
 
-static int
-open_fake(void **state)
-{
-	(void)state;
-	fake_open(true);
-	return 0;
-}
-
-static int
-close_fake(void **state)
-{
-	(void)state;
-	fake_close();
-	return 0;
-}
-
 static struct ipc_bin
 exit_payload(const struct guest_g_exit *exit_figures)
 {
@@ -217,8 +201,6 @@ test_result_message_is_made_visible(void **state)
 	assert_string_equal(field(result, "message")->valuestring, "a\\u{1B}\xef\xbf\xbd");
 	cJSON_Delete(result);
 }
-
-#define FAKE(t) cmocka_unit_test_setup_teardown(t, open_fake, close_fake)
 
 int
 main(void)
