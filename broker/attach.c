@@ -272,7 +272,8 @@ go_mute(struct attach *a)
 	a->mute = true;
 	buf_done(&a->queue);
 	a->stage_len = 0;
-	(void)event_del(a->writable);
+	if (a->state == OPEN) /* before that the request is still to be written */
+		(void)event_del(a->writable);
 }
 
 static void
@@ -324,8 +325,11 @@ attach_send(struct attach *a, const void *p, size_t n)
 		}
 	}
 	r = buf_append(&a->queue, from, n);
-	if (r < 0)
-		return r == -ENOSPC ? -ENOBUFS : r;
+	if (r < 0) {
+		/* A part of it may be on its way, and no other frame may follow a torn one. */
+		go_mute(a);
+		return -EPIPE;
+	}
 	if (a->state == OPEN)
 		send_queued(a);
 	return a->mute ? -EPIPE : 0;

@@ -92,6 +92,7 @@ struct owner {
 	uint32_t boxes;     /* live ones */
 	uint32_t sandboxes; /* those of them that stay, however long a call takes */
 	uint32_t creating;  /* calls that are to make one more of these */
+	uint32_t ended;     /* sandboxes whose ends are remembered */
 	uint32_t queued;
 	struct run_list queue;
 };

@@ -47,9 +47,22 @@ forget(struct broker *b, struct sandbox *s)
 {
 	TAILQ_REMOVE(&b->sandboxes.ended, s, entry);
 	b->sandboxes.n_ended--;
+	s->owner->ended--;
 	(void)idmap_take(b->sandboxes.by_id, key_of(s->id, 32));
 	owner_unref(b, s->owner);
 	free(s);
+}
+
+/* The oldest end of the owner that has most of them: one owner's many cost no other's. */
+static struct sandbox *
+most_remembered(const struct broker *b)
+{
+	struct sandbox *s, *most = TAILQ_FIRST(&b->sandboxes.ended);
+
+	TAILQ_FOREACH(s, &b->sandboxes.ended, entry)
+	if (s->owner->ended > most->owner->ended)
+		most = s;
+	return most;
 }
 
 void
@@ -63,6 +76,7 @@ sandbox_done(struct broker *b)
 		TAILQ_REMOVE(&b->sandboxes.live, s, entry);
 		TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
 		b->sandboxes.n_ended++;
+		s->owner->ended++;
 	}
 	while ((s = TAILQ_FIRST(&b->sandboxes.ended)))
 		forget(b, s);
@@ -218,8 +232,9 @@ sandbox_box_ended(struct box *x)
 	}
 	TAILQ_REMOVE(&b->sandboxes.live, s, entry);
 	TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
+	s->owner->ended++;
 	if (++b->sandboxes.n_ended > SANDBOX_ENDED_MAX)
-		forget(b, TAILQ_FIRST(&b->sandboxes.ended));
+		forget(b, most_remembered(b));
 }
 
 void

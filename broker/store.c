@@ -59,9 +59,12 @@ static void
 release(struct store *s, uint16_t run, bool punch)
 {
 	struct entry *e = &s->entries[run];
+	struct holder *h = &s->holders[s->holder[run]];
 
 	e->state = ENTRY_FREE;
 	store_settle();
+	h->runs--;
+	h->blocks -= e->blocks;
 	for (size_t i = 0; i < 2; i++) {
 		uint16_t block = e->stream[i].first;
 		while (block != NONE) {
@@ -76,39 +79,107 @@ release(struct store *s, uint16_t run, bool punch)
 	s->open[s->n_open++] = run;
 }
 
+/* ---- who holds how much ---- */
+
+static struct holder *
+holder_of(struct store *s, const struct entry *e)
+{
+	struct holder *vacant = NULL;
+
+	for (uint32_t i = 0; i < s->n_holders; i++) {
+		struct holder *h = &s->holders[i];
+		if (h->runs == 0)
+			vacant = h;
+		else if (h->owner_kind == e->owner_kind && h->owner_number == e->owner_number &&
+			 strcmp(h->principal, e->principal) == 0)
+			return h;
+	}
+	if (!vacant)
+		vacant = &s->holders[s->n_holders++]; /* there are as many as runs */
+	*vacant = (struct holder){.owner_kind = e->owner_kind,
+				  .owner_number = e->owner_number,
+				  .oldest = NONE,
+				  .newest = NONE};
+	memcpy(vacant->principal, e->principal, sizeof(vacant->principal));
+	return vacant;
+}
+
+void
+store_hold(struct store *s, uint16_t run)
+{
+	struct holder *h = holder_of(s, &s->entries[run]);
+
+	h->runs++;
+	h->blocks += s->entries[run].blocks;
+	s->holder[run] = (uint16_t)(h - s->holders);
+}
+
 void
 store_list_ended(struct store *s, uint16_t run)
 {
+	struct holder *h = &s->holders[s->holder[run]];
+
 	s->after[run] = NONE;
-	if (s->newest == NONE)
-		s->oldest = run;
+	if (h->newest == NONE)
+		h->oldest = run;
 	else
-		s->after[s->newest] = run;
-	s->newest = run;
+		s->after[h->newest] = run;
+	h->newest = run;
 }
 
-static bool
-evict(struct store *s, bool punch)
+static void
+evict(struct store *s, struct holder *h, bool punch)
 {
-	uint16_t run = s->oldest;
+	uint16_t run = h->oldest;
 
-	if (run == NONE)
-		return false;
-	s->oldest = s->after[run];
-	if (s->oldest == NONE)
-		s->newest = NONE;
+	h->oldest = s->after[run];
+	if (h->oldest == NONE)
+		h->newest = NONE;
 	release(s, run, punch);
+}
+
+/* Who has more to give: more blocks (or runs), among equals the older end. */
+static bool
+holds_more(const struct store *s, const struct holder *h, const struct holder *than, bool blocks)
+{
+	uint32_t mine = blocks ? h->blocks : h->runs, theirs = blocks ? than->blocks : than->runs;
+
+	return mine != theirs ? mine > theirs
+			      : s->entries[h->oldest].ended_ms < s->entries[than->oldest].ended_ms;
+}
+
+/* One ended run goes, the oldest of whoever holds most. A run that wants a block takes none from an
+ * owner that holds no more than its own does. */
+static bool
+make_room(struct store *s, const struct holder *writer)
+{
+	struct holder *most = NULL;
+
+	for (uint32_t i = 0; i < s->n_holders; i++) {
+		struct holder *h = &s->holders[i];
+		if (h->runs == 0 || h->oldest == NONE ||
+		    (writer && h != writer && h->blocks <= writer->blocks))
+			continue;
+		if (!most || holds_more(s, h, most, writer != NULL))
+			most = h;
+	}
+	if (!most)
+		return false;
+	evict(s, most, false);
 	return true;
 }
 
 static uint16_t
 take_block(struct store *s, struct entry *e)
 {
+	struct holder *h = &s->holders[s->holder[e - s->entries]];
+
 	while (s->n_free == 0) {
-		if (!evict(s, false))
+		if (!make_room(s, h))
 			return NONE;
 	}
 	e->blocks++;
+	h->blocks++;
 	return s->free[--s->n_free];
 }
 
@@ -117,7 +188,7 @@ take_block(struct store *s, struct entry *e)
 uint32_t
 store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o)
 {
-	if (!s || (s->n_open == 0 && !evict(s, false)))
+	if (!s || (s->n_open == 0 && !make_room(s, NULL)))
 		return STORE_NONE;
 	uint16_t run = s->open[--s->n_open];
 	struct entry *e = &s->entries[run];
@@ -136,6 +207,7 @@ store_run_new(struct store *s, const char *run_id, const char *sandbox, const st
 	store_settle();
 	e->state = ENTRY_LIVE;
 	s->taken[run] = true;
+	store_hold(s, run);
 	s->touched = true;
 	return run;
 }
@@ -254,10 +326,14 @@ store_tick(struct store *s, uint64_t now_ms)
 {
 	if (!s)
 		return;
-	for (uint32_t i = 0; i < EXPIRED_A_TICK && s->oldest != NONE; i++) {
-		if (s->entries[s->oldest].ended_ms + STORE_KEEP_MS > now_ms)
-			return;
-		(void)evict(s, true);
+	uint32_t expired = 0;
+	for (uint32_t i = 0; i < s->n_holders; i++) {
+		struct holder *h = &s->holders[i];
+		while (h->runs > 0 && h->oldest != NONE && expired < EXPIRED_A_TICK &&
+		       s->entries[h->oldest].ended_ms + STORE_KEEP_MS <= now_ms) {
+			evict(s, h, true);
+			expired++;
+		}
 	}
 	/* Nothing is kept: the index goes back as well. All zeros is a valid one. */
 	if (s->n_open == ENTRIES && s->touched)

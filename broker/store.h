@@ -30,7 +30,7 @@ void store_close(struct store *s);
 uint32_t
 store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o);
 /* Payload of g_out, or of g_tail (tail). Streams but 1 and 2 are not kept. Evicts ended runs for
- * room, the oldest first; without room it keeps less. */
+ * room, the oldest of the owner that holds most; without room it keeps less. */
 void store_put(struct store *s, uint32_t run, uint32_t stream, const void *p, size_t n, bool tail);
 void store_run_end(struct store *s, uint32_t run, const struct store_end *end);
 void store_tick(struct store *s, uint64_t now_ms); /* what ended STORE_KEEP_MS ago goes */

@@ -136,7 +136,6 @@ order(struct store *s, const struct marks *m)
 	struct ended *list = xcalloc(ENTRIES, sizeof(*list));
 	size_t n = 0;
 
-	s->oldest = s->newest = NONE;
 	/* Stacks: the lowest number on top. */
 	for (uint32_t i = s->n_blocks; i > 0; i--)
 		if (!m->used[i - 1])
@@ -150,8 +149,10 @@ order(struct store *s, const struct marks *m)
 	}
 	if (n > 0)
 		qsort(list, n, sizeof(*list), by_end);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
+		store_hold(s, list[i].run);
 		store_list_ended(s, list[i].run);
+	}
 	s->touched = n > 0;
 	free(list);
 }

@@ -38,6 +38,14 @@ _Static_assert(sizeof(struct entry) == 512, "eight entries a page");
 #define NEXT_AT (ENTRIES * sizeof(struct entry))
 #define BLOCKS_AT ((NEXT_AT + BLOCKS_MAX * sizeof(uint16_t) + BLOCK - 1) / BLOCK * BLOCK)
 
+/* What one owner holds, so that room is taken from whoever holds most. */
+struct holder {
+	uint32_t owner_kind, runs, blocks; /* runs 0: the place is free */
+	uint64_t owner_number;
+	char principal[65];
+	uint16_t oldest, newest; /* its ended runs, by their end */
+};
+
 struct store {
 	uint8_t *map;
 	size_t len;
@@ -48,9 +56,11 @@ struct store {
 	bool touched;              /* since all of it was given back */
 	uint16_t free[BLOCKS_MAX]; /* stack of blocks, of entries */
 	uint16_t open[ENTRIES];
-	bool taken[ENTRIES];     /* a look at an unused page would allocate it */
-	uint16_t oldest, newest; /* ended runs, by their end */
-	uint16_t after[ENTRIES];
+	bool taken[ENTRIES]; /* a look at an unused page would allocate it */
+	uint16_t after[ENTRIES]; /* of an ended run: its holder's next one */
+	uint16_t holder[ENTRIES];
+	struct holder holders[ENTRIES];
+	uint32_t n_holders; /* no place from here on was ever used */
 };
 
 /* The compiler may not move writes past this: a kill can come between any two. */
@@ -59,7 +69,9 @@ store_settle(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 }
-/* store.c: run ended later than all before it. */
+/* store.c: the taken run counts for its owner, blocks and all. */
+void store_hold(struct store *s, uint16_t run);
+/* It ended later than all before it. */
 void store_list_ended(struct store *s, uint16_t run);
 
 #endif

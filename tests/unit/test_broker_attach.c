@@ -243,6 +243,44 @@ test_queue_is_bounded(void **state)
 	assert_int_equal(t.closed, 0);
 }
 
+static bool no_memory;
+
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+
+void *
+__wrap_malloc(size_t n)
+{
+	return no_memory ? NULL : __real_malloc(n);
+}
+
+static void
+test_nothing_follows_a_torn_frame(void **state)
+{
+	static const uint8_t block[1 << 20];
+
+	(void)state;
+	open_with(UPGRADED, 0, false);
+	(void)event_del(t.server.conns[0].ev); /* nobody reads: a part of the frame goes out */
+	no_memory = true;
+	int r = attach_send(t.attach, block, sizeof(block));
+	no_memory = false;
+	assert_int_equal(r, -EPIPE);
+	assert_int_equal(attach_send(t.attach, "next", 4), -EPIPE);
+	assert_int_equal(t.closed, 0);
+	attach_free(TAKE(t.attach));
+	/* Nor one that could not be queued before the stream was open. */
+	fake_server_reply(&t.server, 1, UPGRADED);
+	t.attach = engine_attach(t.engine, HEX, &handler, &t, 11);
+	no_memory = true;
+	r = attach_send(t.attach, "first", 5);
+	no_memory = false;
+	assert_int_equal(r, -EPIPE);
+	wait_one();
+	assert_int_equal(t.err, 0); /* what the box says is read all the same */
+	assert_int_equal(attach_send(t.attach, "next", 4), -EPIPE);
+}
+
 static void
 test_bad_frames(void **state)
 {
@@ -401,6 +439,7 @@ main(void)
 		T(test_open_and_talk),
 		T(test_send_before_open_and_in_order),
 		T(test_queue_is_bounded),
+		T(test_nothing_follows_a_torn_frame),
 		T(test_bad_frames),
 		T(test_refused),
 		T(test_nothing_but_the_end),

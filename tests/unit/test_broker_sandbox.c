@@ -489,10 +489,14 @@ static void
 test_memory_of_ends_is_bounded(void **state)
 {
 	struct client *c = world_client(0, OWNER_UID, 1);
-	char first[33] = "";
+	struct client *other = world_client(1, OWNER_UID, 2);
+	char first[33] = "", others[33] = "";
 
 	(void)state;
 	w->b.settings.flags |= SETTINGS_NO_POOL;
+	(void)str_copy(others, sizeof(others), stay(other, 0), 32); /* the oldest end of all */
+	assert_int_equal(seen_of(other, destroy(other, others))->end.status, RUN_ok);
+	world_turn();
 	for (unsigned int i = 0; i < SANDBOX_ENDED_MAX + 2; i++) {
 		const char *id = stay(c, 0);
 
@@ -503,6 +507,8 @@ test_memory_of_ends_is_bounded(void **state)
 	}
 	assert_int_equal(w->b.sandboxes.n_ended, SANDBOX_ENDED_MAX);
 	assert_string_equal(refused(c, submit_within(c, first, 0, "x"))->message, "");
+	/* Another's many ends push out none of its. */
+	assert_string_not_equal(refused(other, submit_within(other, others, 0, "x"))->message, "");
 }
 
 static void

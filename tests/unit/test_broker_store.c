@@ -289,6 +289,69 @@ test_places_are_counted(void **state)
 	assert_int_equal(begin(ENTRIES + 1), STORE_NONE);
 }
 
+static void
+test_a_flood_pushes_out_only_its_own(void **state)
+{
+	struct owner ann = {.kind = OWNER_TOKEN, .principal = "ann"};
+	struct store_extent x;
+	uint32_t run = 0;
+
+	(void)state;
+	small(8);
+	uint32_t anns = store_run_new(s, id_of(1000), "", &ann); /* the oldest end of all */
+	put(anns, STREAM_STDOUT, 0, SHORT + 2 * BLOCK, false);
+	end(anns);
+	for (uint32_t i = 0; i < 20; i++) {
+		run = begin(i);
+		put(run, STREAM_STDOUT, 0, SHORT + 2 * BLOCK, false);
+		end(run);
+	}
+	assert_int_equal(store_find(s, id_of(1000), &ann), anns);
+	assert_int_equal(check_from(anns, STREAM_STDOUT, 0), SHORT + 2 * BLOCK);
+	assert_int_equal(store_find(s, id_of(16), &me), STORE_NONE);
+	assert_int_not_equal(store_find(s, id_of(17), &me), STORE_NONE);
+	/* Nor does one run that takes all there is. */
+	run = begin(50);
+	put(run, STREAM_STDOUT, 0, SHORT + 20 * BLOCK, false);
+	store_extent(s, run, STREAM_STDOUT, &x);
+	assert_int_equal(x.head, SHORT + 6 * BLOCK);
+	assert_int_equal(x.written, SHORT + 20 * BLOCK);
+	assert_int_equal(store_find(s, id_of(1000), &ann), anns);
+	/* Whoever holds less gets room from whoever holds most, once that has ended. */
+	end(run);
+	uint32_t more = store_run_new(s, id_of(1001), "", &ann);
+	put(more, STREAM_STDOUT, 0, SHORT + 3 * BLOCK, false);
+	assert_int_equal(check_from(more, STREAM_STDOUT, 0), SHORT + 3 * BLOCK);
+	assert_int_equal(check_from(anns, STREAM_STDOUT, 0), SHORT + 2 * BLOCK);
+	assert_int_equal(store_find(s, id_of(50), &me), STORE_NONE);
+}
+
+static void
+test_nor_does_a_flood_of_short_runs(void **state)
+{
+	struct owner ann = {.kind = OWNER_TOKEN, .principal = "ann"};
+	uint32_t anns = store_run_new(s, id_of(90000), "", &ann);
+
+	(void)state;
+	put(anns, STREAM_STDOUT, 0, 10, false);
+	end(anns);
+	for (uint32_t i = 0; i < ENTRIES + 100; i++)
+		end(begin(i));
+	assert_int_equal(store_find(s, id_of(90000), &ann), anns);
+	assert_int_equal(store_find(s, id_of(100), &me), STORE_NONE);
+	assert_int_not_equal(store_find(s, id_of(101), &me), STORE_NONE);
+	/* All is known again to the next broker. */
+	store_close(s);
+	assert_int_equal(store_open(fd, &s), 0);
+	end(begin(200000));
+	assert_int_not_equal(store_find(s, id_of(90000), &ann), STORE_NONE);
+	store_tick(s, clock_now_ms() + STORE_KEEP_MS);
+	for (uint32_t i = 0; i < 16; i++) /* 256 at once */
+		store_tick(s, clock_now_ms() + STORE_KEEP_MS);
+	assert_int_equal(store_find(s, id_of(90000), &ann), STORE_NONE);
+	assert_int_equal(store_find(s, id_of(200000), &me), STORE_NONE);
+}
+
 static uint64_t
 resident(void)
 {
@@ -413,6 +476,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_only_its_owner_finds_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_oldest_ended_goes_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_places_are_counted, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_flood_pushes_out_only_its_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nor_does_a_flood_of_short_runs, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_after_ten_minutes_it_goes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_without_a_store, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_against_a_model, setup, teardown),

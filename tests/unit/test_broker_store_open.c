@@ -185,8 +185,8 @@ test_the_order_of_ends_stays(void **state)
 	}
 	reopen();
 	for (size_t i = 0; i < ARRAY_LEN(order); i++) {
-		assert_int_equal(store_find(s, id_of(order[i]), &me), s->oldest);
-		store_tick(s, s->entries[s->oldest].ended_ms + STORE_KEEP_MS);
+		assert_int_equal(store_find(s, id_of(order[i]), &me), s->holders[0].oldest);
+		store_tick(s, s->entries[s->holders[0].oldest].ended_ms + STORE_KEEP_MS);
 	}
 }
 
