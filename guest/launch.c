@@ -36,7 +36,8 @@ static const struct {
 	{RUN_EVAL_PYTHON, {BOX_DIR "/python/eval.py", NULL}},
 	{RUN_EVAL_NODE, {BOX_DIR "/node/eval.js", NULL}},
 	{RUN_EVAL_BASH,
-	 {"-c", ". " BOX_DIR "/bash/eval.sh; while { _bailey_next; } 2>/dev/null; do "
+	 {"-c", ". " BOX_DIR "/bash/eval.sh; while { _bailey_done 0; } 2>/dev/null; "
+		"_bailey_answer; { _bailey_next; } 2>/dev/null; do "
 		"for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
 		"{ _bailey_done $?; } 2>/dev/null; done"}},
 };

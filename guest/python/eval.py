@@ -74,6 +74,7 @@ class Interpreter:
         self.figures_made = None
         self.futures = 0
         self.loop = None
+        self.began = False  # the code of this evaluation, as far as its frames do not show it
         self.forked = False
         self.names = fresh_main()
         os.register_at_fork(after_in_child=self.after_fork)
@@ -128,6 +129,7 @@ class Interpreter:
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
+        self.began = True
         return self.loop.run_until_complete(result)
 
     def run(self, source, name):
@@ -157,16 +159,22 @@ class Interpreter:
         name = f"<eval {self.count}>"
         records = []
         code = 0
+        self.began = False
         try:
             source = message.decode()
             if isinstance(linecache.cache, dict):
                 linecache.cache[name] = (len(source), None, source.splitlines(True), name)
                 linecache.cache.pop(f"<eval {self.count - SOURCES_KEPT}>", None)
             value = self.run(source, name)
+            self.began = True
             if value is not None:
                 builtins._ = value
                 records.append(self.value_record(value))
         except SystemExit as error:
+            if not self.began and not self.in_code(error, name):
+                # An audit hook does that, and nothing can take it back: the next one would not run either.
+                os.write(2, b"SystemExit before the code could begin (an audit hook?)\n")
+                os._exit(1)
             code = self.exit_code(error)
         except KeyboardInterrupt as error:
             self.report(error)
@@ -181,6 +189,13 @@ class Interpreter:
         self.flush()
         records.append(b"e%d\0" % code)
         return records
+
+    def in_code(self, error, name):
+        """Whether it was raised in this evaluation's own lines, or below them."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != name:
+            trace = trace.tb_next
+        return trace is not None
 
     def exit_code(self, error):
         # exit() of the site module closes the input, so that a reader sees its end: it has ended.

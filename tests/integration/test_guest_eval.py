@@ -15,7 +15,7 @@ import time
 import unittest
 
 import tap
-from evalcase import GUEST, Case, Ends, launch_words
+from evalcase import GUEST, Case, Ends, Interpreter, launch_words
 
 
 class Python(Ends, Case):
@@ -146,6 +146,21 @@ class Python(Ends, Case):
         self.good("sys.stderr = None")
         self.assertEqual(self.box.run("1 / 0").code, 1)
         self.assertEqual(self.value("4"), "4")
+
+    def test_a_hook_that_lets_no_code_begin(self):
+        self.good("import sys\nclass Shy:\n    def __repr__(self): raise SystemExit(6)")
+        self.assertEqual(self.box.run("Shy()").code, 6)
+        self.assertEqual(self.box.run("import asyncio\nasync def leave(): sys.exit(5)\nasync def both():\n    asyncio.ensure_future(leave())\n    await asyncio.sleep(1)\nawait both()").code, 5)
+        self.assertEqual(self.value("1"), "1")
+        for event in ("compile", "exec"):
+            self.good(f"import sys\nsys.addaudithook(lambda event, args: sys.exit(0) if event == '{event}' and armed else None)\narmed = False")
+            self.good("armed = True")
+            answer, code = self.lost("print('not run')")
+            self.assertEqual((answer.stdout, code), ("", 1))
+            self.assertIn("before the code could begin", answer.stderr)
+            self.box.close()
+            self.box = Interpreter(self.words, self.dir)
+            self.addCleanup(self.box.close)
 
     def test_the_end_of_the_process(self):
         answer, code = self.lost("import os\nprint('last')\nos._exit(9)")
@@ -376,6 +391,36 @@ class Bash(Ends, Case):
         self.assertEqual(self.out("echo on"), "on\n")
         self.assertNotEqual(self.box.run("echo 'x").code, 0)
         self.assertEqual(self.out("echo on"), "on\n")
+
+    def test_code_that_is_not_finished(self):
+        """It ends where it ends: no line of the driver belongs to it, or is shown."""
+        self.good("set -e")
+        self.assertEqual((self.box.run("cat <<E >/dev/null; (exit 3)\nx").code, self.box.run("if").code), (3, 2))
+        self.assertEqual(self.out("set +e; echo on"), "on\n")
+        self.good("trap 'echo failed' ERR")
+        for code, status, out, told in (
+                ("cat <<E\nkept\n\n", 0, "kept\n\n", "delimited by end-of-file"), ("cat <<E; (exit 3)\nx", 3, "x\nfailed\nfailed\n", "delimited by end-of-file"),
+                ("echo a\nf()", 2, "a\nfailed\n", "unexpected end of file"), ("echo a\nfalse ||", 2, "a\nfailed\n", "unexpected end of file"), ("echo a |", 2, "failed\n", "unexpected end of file"),
+                ("for i in 1 2", 2, "failed\n", "unexpected end of file"), ("if true; then", 2, "failed\n", "unexpected end of file"), ("case a in", 2, "failed\n", "unexpected end of file"),
+                ("}\necho no", 2, "failed\n", "`}'"), (";; esac; fi; }", 2, "failed\n", "`;;'"), ("echo 'a", 2, "failed\n", "matching `''")):
+            answer = self.box.run(code)
+            self.assertEqual((answer.code, answer.stdout), (status, out), (code, answer))
+            self.assertIn(told, answer.stderr, code)
+            self.assertNotIn("_bailey", answer.stderr, code)
+        self.assertEqual(self.out("trap - ERR; declare -F; type f 2>/dev/null || echo none"), self.driver_functions() + "none\n")
+        answer = self.box.run("echo a\nx=$(")
+        self.assertEqual((answer.code, answer.stdout), (2, "a\n"))
+        self.assertIn("looking for matching `)'", answer.stderr)
+
+    @staticmethod
+    def driver_functions():
+        return "".join(f"declare -f _bailey_{name}\n" for name in ("answer", "done", "next"))
+
+    def test_both_outputs_closed(self):
+        self.good("exec 2>&-")  # one of them is its own doing
+        self.assertEqual(self.out("echo on"), "on\n")
+        answer, code = self.lost("v=1; (exit 4); exec 1>&-; (exit 5)")
+        self.assertEqual(code, 5)
 
     def test_options_do_not_touch_the_driver(self):
         self.assertEqual(self.box.run("set -x").stderr, "")
