@@ -1,6 +1,6 @@
 /*
  * sandbox-profiles/confine.h - how a host process gives up its rights, and the
- * tables that say what remains. base + libseccomp (confine.c only).
+ * tables that say what remains. base + libseccomp (confine.c, foreign.c).
  *
  * Order (STYLE §4): the supervisor sets groups and ids between fork and exec
  * (spawn.c); the child, first thing in main, calls confine_start, opens what it
@@ -63,6 +63,10 @@ int confine_lock(const struct confine_plan *plan, uint32_t *ret_layers);
 /* Under the filter: exercises allocation, clocks, timerfd, epoll, socket I/O and logging; checks
  * seccomp mode, no_new_privs, dumpable, uid and capabilities. */
 int confine_selftest(const struct confine_plan *plan, uint32_t layers);
+
+/* Before a program that is not ours is executed, with no_new_privs set: no core, 4096 descriptors,
+ * and EPERM for the calls of foreign.def, through exec. -errno, and the caller must not go on. */
+int confine_foreign(void);
 
 /* One row of a table, for tests/confine: the expected verdict for a call by number. */
 enum confine_verdict { CONFINE_ALLOW, CONFINE_ERRNO, CONFINE_KILL };

@@ -133,7 +133,7 @@ static void __attribute__((noreturn)) become_stunnel(const char *program)
 	/* As root this is lost when it becomes its own user; then the keeper ends it. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (sigemptyset(&set) == -1 || pthread_sigmask(SIG_SETMASK, &set, NULL) != 0 ||
-	    lseek(FD_SUPERVISOR, 0, SEEK_SET) == -1)
+	    lseek(FD_SUPERVISOR, 0, SEEK_SET) == -1 || confine_foreign() < 0)
 		_exit(EXIT_NOT_STARTED);
 	(void)execve(program, argv, none);
 	_exit(EXIT_NOT_STARTED);

@@ -389,10 +389,13 @@ class Tls(unittest.TestCase):
         # stunnel alone holds the key, as a user of its own; what ends it starts it again
         keeper = pathlib.Path(f"/proc/{self.keeper(server)}/task/{self.keeper(server)}/children")
         pid = int(keeper.read_text().split()[0])
-        if os.geteuid() == 0:
-            uids = re.search(r"^Uid:(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(),
-                             re.MULTILINE).group(1).split()
-            self.assertNotIn("0", uids)
+        status = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+        self.assertNotIn("0", status["Uid"].split())
+        self.assertEqual((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16)),
+                         ("1", "2", 0, 0))
+        limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+        self.assertRegex(limits, r"Max core file size +0 +0")
+        self.assertRegex(limits, r"Max open files +4096 +4096")
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(until(answered, 10)[0], 200)
         again = int(keeper.read_text().split()[0])
