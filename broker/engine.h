@@ -144,8 +144,8 @@ struct attach_handler {
 struct attach *engine_attach(struct engine *e, const char *id, const struct attach_handler *h,
 			     void *ctx, uint64_t tag);
 /* Writes now or queues; -ENOBUFS past 4 MiB queued. May be called before opened. -EPIPE when
- * nothing can be sent any more, for want of memory too: what the box said before that is still read,
- * and closed follows it. */
+ * nothing can be sent any more, for want of memory too: what the box said before that is still
+ * read, and closed follows it. */
 int attach_send(struct attach *a, const void *p, size_t n);
 void attach_free(struct attach *a); /* closes; no callback; safe inside its own callbacks */
 

@@ -65,8 +65,10 @@ write_frame(struct run *r, const struct ipc_call_frame *m)
 	n = session_host_frame(&x->session, r->number, m->type, m->stream, &m->data, out);
 	if (n < 0)
 		return n;
-	if (last)
+	if (last) {
 		r->run_us = clock_now_us(); /* before the write: it may cost us the processor */
+		r->run_seq = x->session.host_seq;
+	}
 	sent = x->attach ? attach_send(x->attach, out, (size_t)n) : -EPIPE;
 	if (sent == -ENOBUFS)
 		box_end(x, CAUSE_DIED); /* the engine reads no more */

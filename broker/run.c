@@ -177,6 +177,7 @@ facts_of(const struct run *r, const struct ipc_watch_figures *final)
 				  .limits = &r->limits,
 				  .within = r->within,
 				  .alone = r->alone,
+				  .unheard = r->box && r->run_seq > r->box->session.host_acked,
 				  .baseline = base && base->have ? base : NULL,
 				  .final = final};
 }

@@ -41,6 +41,7 @@ struct run {
 	uint64_t queued_ms, left_queue_ms, run_us, exit_us;
 	uint64_t overtaken_ms; /* in the queue: when one behind it was started first; 0: never */
 	uint64_t deadline_ns;  /* the reaper's; 0: none */
+	uint64_t run_seq;      /* of its h_run in the box's stream; 0: not written */
 	struct ipc_watch_figures baseline; /* within: as it started */
 	struct guest_g_exit exit;
 	uint8_t exit_raw[104];
@@ -84,8 +85,9 @@ struct run_facts {
 	enum end_cause cause;
 	bool oom_event; /* counts where the counter cannot be read: it may be late, or a former
 			   run's */
-	const struct limits *limits;                      /* for the words; NULL: not known */
-	bool within, alone;                               /* in a sandbox; and by itself there */
+	const struct limits *limits; /* for the words; NULL: not known */
+	bool within, alone;          /* in a sandbox; and by itself there */
+	bool unheard;                /* its guest has not said that h_run reached it */
 	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
 };
 enum run_status verdict_status(const struct run_facts *f);

@@ -50,8 +50,8 @@ static enum run_status
 without_exit(const struct run_facts *f)
 {
 	switch (f->cause) {
-	case CAUSE_DEADLINE:
-		return RUN_timed_out;
+	case CAUSE_DEADLINE: /* what never reached its guest had no time to use up */
+		return f->unheard ? RUN_lost : RUN_timed_out;
 	case CAUSE_CANCEL:
 	case CAUSE_OWNER_GONE:
 		return RUN_cancelled;
@@ -261,6 +261,10 @@ verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t 
 {
 	const char *words;
 
+	if (s == RUN_lost && f->cause == CAUSE_DEADLINE)
+		return "The sandbox did not confirm within its time limit that the code had "
+		       "reached "
+		       "it, and was ended: the engine may be stuck. Whether it ran is unknown.";
 	if (f->within && !f->exit)
 		return say_box_ended(f, s, out, cap);
 	if (s == RUN_busy)

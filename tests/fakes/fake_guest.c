@@ -99,6 +99,17 @@ guest_ends(uint64_t box, uint32_t run)
 }
 
 static void
+guest_confirms(uint64_t box, uint64_t seq)
+{
+	const struct guest_g_ack ack = {.seq = seq};
+	uint8_t payload[8];
+
+	guest_put_g_ack(&ack, payload);
+	if (!fake.guest.deaf)
+		fake_guest_frame(box, GUEST_g_ack, 0, 0, 0, payload, sizeof(payload));
+}
+
+static void
 guest_reads(struct attach *at, const struct guest_frame *f)
 {
 	struct guest_h_hello hello;
@@ -125,8 +136,11 @@ guest_reads(struct attach *at, const struct guest_frame *f)
 			memcpy(fake.spec, f->payload, f->len);
 			fake.spec_len = f->len;
 		}
-		if (f->row->type == GUEST_h_run)
-			guest_runs(at, f->run);
+		if (f->row->type == GUEST_h_run) {
+			guest_confirms(box, f->seq);
+			if (fake_box(box)->attach == at)
+				guest_runs(at, f->run);
+		}
 	}
 }
 

@@ -249,11 +249,16 @@ class EngineFaults(unittest.TestCase):
         frozen = time.monotonic()
         try:
             fresh = [(tree, tree.start("execute_code", {"language": "node", "code": "1"})) for tree in self.trees]
+            # Into a waiting sandbox, where there is one: it never gets there, so it used up no time.
+            written = [(tree, tree.start("execute_code", {"language": "python", "code": "1", "timeout_seconds": 1})) for tree in self.trees]
             for tree, limited, _ in runs:
                 with self.subTest(user=tree.user or "self", run="limited"):
                     # guest-init ended it in time; its word cannot come through
                     self.ended(tree, limited, ("timed_out",), 6)
                     self.assertEqual(tree.request("ping", timeout=1)["result"], {})
+            for tree, call in written:
+                with self.subTest(user=tree.user or "self", run="written"):
+                    self.ended(tree, call, ("lost", "engine_unavailable", "start_timeout"), 20)
             for pid in guests:
                 self.assertTrue(gone_within(pid, frozen + DEADMAN + 1.5 - time.monotonic()), "a box lives on")
             for tree, call in fresh:

@@ -217,6 +217,22 @@ test_second_tier(void **state)
 	assert_non_null(strstr(seen_of(c, fast)->message, "time limit"));
 }
 
+static void
+test_second_tier_of_what_never_arrived(void **state)
+{
+	uint64_t call;
+
+	(void)state;
+	fake.guest.deaf = true;
+	call = begin(2000);
+	world_skew_ms += 2600;
+	fake_box(x->id)->running = false;
+	reaper_says(IPC_ROW(watch_killed, .box = x->id, .cause = CAUSE_DEADLINE));
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
+	assert_non_null(strstr(seen_of(c, call)->message, "confirm"));
+}
+
 /* An evaluation waits in the guest for the one before it: so does the reaper's clock. */
 static void
 test_deadlines_in_turns(void **state)
@@ -390,6 +406,7 @@ main(void)
 		T(test_cancel_of_what_is_over),
 		T(test_the_earliest_deadline),
 		T(test_second_tier),
+		T(test_second_tier_of_what_never_arrived),
 		T(test_deadlines_in_turns),
 		T(test_late_baseline),
 		T(test_first_tier_leaves_the_sandbox),

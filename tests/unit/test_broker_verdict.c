@@ -177,6 +177,9 @@ test_within_a_sandbox(void **state)
 	assert_int_equal(verdict_status(&f), RUN_timed_out);
 	assert_non_null(strstr(verdict_message(&f, RUN_timed_out, text, sizeof(text)),
 			       "sandbox ended with it"));
+	f.unheard = true; /* it may never have begun */
+	assert_int_equal(verdict_status(&f), RUN_lost);
+	assert_non_null(strstr(verdict_message(&f, RUN_lost, text, sizeof(text)), "confirm"));
 }
 
 /* Counters of several runs at once: a limit is a run's own only where its ending shows it. */

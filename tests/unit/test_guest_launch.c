@@ -229,7 +229,8 @@ test_launch_interpreters_that_stay(void **state)
 		{RUN_EVAL_PYTHON, "python3 /.bailey/python/eval.py | " BASE_ENV},
 		{RUN_EVAL_NODE, "node /.bailey/node/eval.js | " BASE_ENV},
 		{RUN_EVAL_BASH,
-		 "bash -c . /.bailey/bash/eval.sh; while { _bailey_next; } 2>/dev/null; do "
+		 "bash -c . /.bailey/bash/eval.sh; while { _bailey_done 0; } 2>/dev/null; "
+		 "_bailey_answer; { _bailey_next; } 2>/dev/null; do "
 		 "for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
 		 "{ _bailey_done $?; } 2>/dev/null; done | " BASE_ENV},
 	};
