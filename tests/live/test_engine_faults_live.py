@@ -256,11 +256,11 @@ class EngineFaults(unittest.TestCase):
                     # guest-init ended it in time; its word cannot come through
                     self.ended(tree, limited, ("timed_out",), 6)
                     self.assertEqual(tree.request("ping", timeout=1)["result"], {})
+            for pid in guests:
+                self.assertTrue(gone_within(pid, frozen + DEADMAN + 1.5 - time.monotonic()), "a box lives on")
             for tree, call in written:
                 with self.subTest(user=tree.user or "self", run="written"):
                     self.ended(tree, call, ("lost", "engine_unavailable", "start_timeout"), 20)
-            for pid in guests:
-                self.assertTrue(gone_within(pid, frozen + DEADMAN + 1.5 - time.monotonic()), "a box lives on")
             for tree, call in fresh:
                 with self.subTest(user=tree.user or "self", run="new"):
                     self.ended(tree, call, ("engine_unavailable", "start_timeout"), 20)
