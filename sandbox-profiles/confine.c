@@ -20,6 +20,10 @@
 
 #include "confine_parts.h"
 
+/* Together four times what the largest table needs; each below what malloc would map. */
+#define RESERVE_BLOCKS 9
+#define RESERVE_BLOCK ((size_t)64 * 1024)
+
 static const struct {
 	enum confine_layer layer;
 	const char *name;
@@ -248,16 +252,42 @@ build_filter(scmp_filter_ctx filter, enum confine_table table)
 	return seccomp_load(filter);
 }
 
+/* libseccomp 2.5 does not survive an allocation that fails: it crashes, loops for ever, or loads a
+ * filter with rows missing. So what it needs is asked for before it starts: blocks that malloc
+ * takes from the heap, given back for it to find there, below a last one that keeps the heap from
+ * shrinking. NULL when there is not that much. */
+static void *
+reserve_memory(void)
+{
+	void *block[RESERVE_BLOCKS];
+	size_t n = 0;
+
+	while (n < RESERVE_BLOCKS) {
+		block[n] = malloc(RESERVE_BLOCK);
+		if (block[n] == NULL)
+			break;
+		n++;
+	}
+	void *last = n == RESERVE_BLOCKS ? block[--n] : NULL;
+	while (n > 0)
+		free(block[--n]);
+	return last;
+}
+
 static int
 load_filter(const struct confine_plan *plan)
 {
+	cleanup_free void *last = reserve_memory();
+
+	if (last == NULL)
+		return -ENOMEM;
 	scmp_filter_ctx filter =
 		seccomp_init(plan->log_only ? SCMP_ACT_LOG : SCMP_ACT_KILL_PROCESS);
-
 	if (filter == NULL)
 		return -ENOMEM;
 	int r = build_filter(filter, plan->table);
 	seccomp_release(filter);
+	free(TAKE(last));
 	(void)malloc_trim(0); /* building took more heap than the process will need for long */
 	return r;
 }

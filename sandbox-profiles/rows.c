@@ -20,6 +20,9 @@
 #ifndef SYS_epoll_wait
 #define SYS_epoll_wait (-1)
 #endif
+#ifndef SYS_epoll_create
+#define SYS_epoll_create (-1)
+#endif
 #ifndef SYS_poll
 #define SYS_poll (-1)
 #endif

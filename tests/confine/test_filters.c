@@ -10,6 +10,7 @@
  * Arguments are all ones: no pointer, no descriptor, no flag set the kernel
  * would accept, so that an allowed call does nothing.
  */
+#include <fcntl.h>
 #include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include "confine.h"
 #include "forked.h"
@@ -234,6 +236,59 @@ abort_in_child(struct forked *shared, void *ctx)
 	abort();
 }
 
+/* How much more memory a process may have while it builds its filter. */
+struct scarce {
+	const struct probe *base;
+	rlim_t bytes;
+};
+
+static int
+scarce_in_child(struct forked *shared, void *ctx)
+{
+	const struct scarce *s = ctx;
+	struct rlimit limit = {0, 0};
+	char line[4096];
+
+	/* The kernel counts what is there already: the data of VmData. */
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd == -1 ? -1 : read(fd, line, sizeof(line) - 1);
+	if (n <= 0)
+		return 3;
+	line[n] = '\0';
+	const char *data = strstr(line, "VmData:");
+	if (data == NULL)
+		return 3;
+	limit.rlim_cur = limit.rlim_max = strtoul(data + 7, NULL, 10) * 1024 + s->bytes;
+	if (close(fd) == -1 || setrlimit(RLIMIT_DATA, &limit) == -1)
+		return 3;
+	(void)alarm(10); /* an endless loop is one of the ways to fail */
+	if (lock_as(s->base) < 0)
+		return 2; /* told, and told before anything was read */
+	shared->stage = 1;
+	return 0;
+}
+
+/* Whatever memory there is, the end is a whole filter or an error: no crash, no loop, no filter
+ * with rows missing (the child's own exit would die of it). */
+static bool
+try_scarce(const struct probe *base, struct forked *shared)
+{
+	bool some_failed = false, some_worked = false;
+
+	for (rlim_t kib = 0; kib <= 3072; kib += kib < 512 ? 4 : 64) {
+		struct scarce s = {base, kib * 1024};
+		int status = forked_run(shared, scarce_in_child, &s);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) == 3) {
+			(void)printf("# with %lu KiB: wait status %#x\n", (unsigned long)kib,
+				     (unsigned int)status);
+			return false;
+		}
+		some_failed |= WEXITSTATUS(status) == 2;
+		some_worked |= WEXITSTATUS(status) == 0;
+	}
+	return some_failed && some_worked;
+}
+
 static void
 try_table(const struct probe *base, const char *who)
 {
@@ -252,6 +307,7 @@ try_table(const struct probe *base, const char *who)
 #ifdef __x86_64__
 	report(try_other_abis(base, shared), who, "32-bit and x32 calls die");
 #endif
+	report(try_scarce(base, shared), who, "little memory ends in an error or a whole filter");
 	int status = forked_run(shared, abort_in_child, (void *)(uintptr_t)base);
 	report(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, who, "abort ends by SIGABRT");
 }
