@@ -75,6 +75,7 @@ const struct log_note *log_last(void);
 void fatal(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
 /* ---- mem.c: abort by fatal() when memory is out; for small fixed sizes ---- */
+void *xmalloc(size_t n) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull));
 void *xreallocarray(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
@@ -89,6 +90,9 @@ struct buf {
 	size_t off; /* consumed bytes at the front; live bytes are data+off .. data+len */
 };
 void buf_init(struct buf *b, size_t max);
+/* From here on a buffer that finds no memory below its maximum ends the process by fatal(): for one
+ * that builds answers, and would else send one with a part missing. */
+void buf_must_grow(void);
 void buf_done(struct buf *b);
 void buf_clear(struct buf *b);                                /* keeps the allocation */
 int buf_append(struct buf *b, const void *p, size_t n);       /* -ENOSPC past max, nothing added */

@@ -52,6 +52,14 @@ buf_len(const struct buf *b)
 	return b->len - b->off;
 }
 
+static bool must_grow;
+
+void
+buf_must_grow(void)
+{
+	must_grow = true;
+}
+
 /* Makes cap at least need (<= max), live bytes at the front. */
 static int
 buf_grow(struct buf *b, size_t need)
@@ -62,6 +70,8 @@ buf_grow(struct buf *b, size_t need)
 
 	cap = cap > b->max / 2 ? b->max : cap * 2;
 	data = malloc(cap);
+	if (data == NULL && must_grow)
+		fatal("out of memory");
 	if (data == NULL)
 		return -ENOMEM;
 	if (b->data != NULL)

@@ -40,6 +40,12 @@ checked(void *p)
 }
 
 void *
+xmalloc(size_t n)
+{
+	return checked(malloc(n == 0 ? 1 : n));
+}
+
+void *
 xcalloc(size_t n, size_t size)
 {
 	/* calloc(0, x) may return NULL; one byte more keeps NULL meaning failure. */

@@ -55,7 +55,7 @@ main(int argc, char **argv)
 
 	log_init("bailey-broker", LOG_L_WARNING);
 	layers = confine_self(argc, argv, &store);
-	base = event_base_new();
+	base = loop_new();
 	if (!base || broker_init(&broker, base) < 0)
 		fatal("no event loop");
 	broker.store = store;

@@ -35,7 +35,7 @@ arm(struct call *c, uint64_t ms)
 	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
 			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 
-	(void)event_add(c->timer, &tv);
+	loop_add(c->timer, &tv);
 }
 
 static void

@@ -101,7 +101,7 @@ struct frontend {
 };
 
 /* ---- memory.c ---- */
-void memory_init(void); /* before anything is allocated */
+void memory_init(void); /* before anything is allocated; from here on "no memory" is fatal */
 int memory_open(struct frontend *fe);
 void memory_close(struct frontend *fe);
 void memory_used(struct frontend *fe); /* a call ended; a closed one is no error */

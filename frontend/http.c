@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "http.h"
+#include "ipc.h"
 
 #define READ_PIECE ((size_t)65536)
 
@@ -57,7 +58,7 @@ http_arm(struct http *t, uint32_t ms)
 	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
 			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 
-	(void)event_add(t->timer, &tv);
+	loop_add(t->timer, &tv);
 }
 
 void
@@ -225,7 +226,7 @@ step(struct http *t)
 		buf_done(&t->in);
 	/* while the broker is asked the body waits in the kernel */
 	if (!t->stopped && t->state != HTTP_OVER && t->state != HTTP_ADMIT)
-		(void)event_add(t->read_event, NULL);
+		loop_add(t->read_event, NULL);
 }
 
 void

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "http.h"
+#include "ipc.h"
 
 #define INTERIM "HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -43,7 +44,7 @@ flush(struct http *t)
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1 && errno == EAGAIN) {
-			(void)event_add(t->write_event, &stall); /* counted anew */
+			loop_add(t->write_event, &stall); /* counted anew */
 			return;
 		}
 		if (n == -1) {

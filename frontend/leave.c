@@ -34,7 +34,7 @@ frontend_alone(struct frontend *fe, bool alone)
 	if (fe->leaving)
 		return;
 	if (alone)
-		(void)event_add(fe->leave_timer, &tv);
+		loop_add(fe->leave_timer, &tv);
 	else
 		(void)event_del(fe->leave_timer);
 }
@@ -53,7 +53,7 @@ frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms)
 	if (wait_ms == 0 || transport_queued(fe->transport) == 0)
 		(void)event_base_loopbreak(fe->base);
 	else
-		(void)event_add(fe->leave_timer, &tv);
+		loop_add(fe->leave_timer, &tv);
 }
 
 void

@@ -21,20 +21,6 @@ be_quiet(int severity, const char *msg)
 	log_debug("libevent: %s", msg);
 }
 
-static struct event_base *
-new_base(void)
-{
-	struct event_config *config = event_config_new();
-	struct event_base *base = NULL;
-
-	if (config != NULL && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0 &&
-	    event_config_set_flag(config, EVENT_BASE_FLAG_IGNORE_ENV) == 0)
-		base = event_base_new_with_config(config);
-	if (config != NULL)
-		event_config_free(config);
-	return base;
-}
-
 static void
 open_all(struct frontend *fe)
 {
@@ -42,7 +28,7 @@ open_all(struct frontend *fe)
 
 	event_set_log_callback(be_quiet);
 	fe->peer_fd = -1;
-	fe->base = new_base();
+	fe->base = loop_new();
 	if (fe->base == NULL)
 		fatal("cannot make an event loop");
 	r = stdio_new(fe->base, FD_IN, FD_OUT, &frontend_events, fe, &fe->transport);

@@ -1,15 +1,22 @@
 /*
  * frontend/memory.c - what big messages took goes back to the system, but not
- * between two of them.
+ * between two of them; and none left is the end.
  * Runs in: bailey-frontend.
  * Input: none.
  * Owns: the timer that says that nothing happened for a while.
  *
  * A file in parts of megabytes would pay for fresh pages with every part: a third of its time.
  * So malloc keeps what was freed, and once no call ended for a second the rest is given back.
+ *
+ * An answer is built of hundreds of small pieces, and one without a piece is a wrong answer: an
+ * output that is empty, a status that is missing. So an allocation that fails ends the process, and
+ * with it the connection of its one client.
  */
 #include <errno.h>
 #include <malloc.h>
+#include <stdlib.h>
+
+#include <cjson/cJSON.h>
 
 #include "frontend.h"
 
@@ -20,6 +27,10 @@
 void
 memory_init(void)
 {
+	cJSON_Hooks hooks = {.malloc_fn = xmalloc, .free_fn = free};
+
+	cJSON_InitHooks(&hooks);
+	buf_must_grow();
 	(void)mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK);     // NOLINT(concurrency-mt-unsafe)
 	(void)mallopt(M_TRIM_THRESHOLD, 2 * KEPT_BLOCK); // NOLINT(concurrency-mt-unsafe)
 }
@@ -54,5 +65,5 @@ memory_used(struct frontend *fe)
 	static const struct timeval tv = {.tv_sec = IDLE_S};
 
 	if (fe->memory_timer != NULL)
-		(void)event_add(fe->memory_timer, &tv); /* anew: it counts from the last use */
+		loop_add(fe->memory_timer, &tv); /* anew: it counts from the last use */
 }

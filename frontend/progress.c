@@ -24,7 +24,7 @@ arm(struct progress *p, uint64_t in_ms)
 	struct timeval tv = {.tv_sec = (time_t)(in_ms / 1000),
 			     .tv_usec = (suseconds_t)(in_ms % 1000 * 1000)};
 
-	(void)event_add(p->timer, &tv);
+	loop_add(p->timer, &tv);
 }
 
 /* The text of one notification: new output, or how things stand. NUL-terminated in ret. */

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc.h"
 #include "message.h"
 
 #define READ_PIECE ((size_t)65536)
@@ -49,7 +50,12 @@ can_poll(int fd)
 	cleanup_close int ep = epoll_create1(EPOLL_CLOEXEC);
 	struct epoll_event ev = {.events = EPOLLIN};
 
-	return ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0;
+	if (ep >= 0 && epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev) == 0)
+		return true;
+	/* Taken for one, a pipe would not be read while nothing comes, nor its end be seen. */
+	if (errno != EPERM)
+		fatal("cannot tell whether the client's descriptors are files: %m");
+	return false;
 }
 
 static void
@@ -87,7 +93,7 @@ want_read(struct stdio *t)
 	if (!t->reading || t->paused || t->ended)
 		return;
 	if (t->in_polls && !t->more)
-		(void)event_add(t->read_event, NULL);
+		loop_add(t->read_event, NULL);
 	else
 		event_active(t->read_event, EV_TIMEOUT, 1);
 }
@@ -241,7 +247,7 @@ on_writable(evutil_socket_t fd, short what, void *arg)
 	buf_consume(&t->queue, (size_t)n);
 	set_paused(t);
 	if (buf_len(&t->queue) > 0) {
-		(void)event_add(t->write_event, NULL);
+		loop_add(t->write_event, NULL);
 		return;
 	}
 	buf_done(&t->queue);
@@ -273,7 +279,7 @@ stdio_send(struct transport *base, char *text, size_t len, const struct sent *as
 		return -ENOBUFS;
 	}
 	set_paused(t);
-	(void)event_add(t->write_event, NULL);
+	loop_add(t->write_event, NULL);
 	return 0;
 }
 

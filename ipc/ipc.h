@@ -156,7 +156,9 @@ int ipc_decode(const uint8_t *in, size_t len, enum ipc_role from, enum ipc_role 
 void ipc_format(const struct ipc_row *row, char *out, size_t cap);
 
 /* ---- link.c: one end of a link; owns fd ---- */
+struct event;
 struct event_base;
+struct timeval;
 struct link;
 struct link_route {
 	enum ipc_num num;
@@ -180,6 +182,13 @@ struct link_config {
 	 * that stopped reading upstream because of link_queued goes on here. */
 	void (*on_drained)(void *ctx, struct link *l);
 };
+/* The loop of a process, by epoll alone: libevent's other methods make calls that no filter has, and
+ * the first wait would be the end. NULL when there is no descriptor left. What libevent allocates
+ * from here on ends the process where memory is out. */
+struct event_base *loop_new(void);
+/* event_add() where what waits for the event would wait for ever without it: fatal() when refused. */
+void loop_add(struct event *event, const struct timeval *wait);
+
 /* Takes fd. config and routes must outlive the link. */
 struct link *link_new(struct event_base *base, int fd, const struct link_config *config);
 void link_free(struct link *l); /* NULL ok; no callback; safe inside a handler of the same link */

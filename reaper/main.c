@@ -30,6 +30,9 @@ on_broker_closed(void *ctx, struct link *l, int reason)
 	       reason < 0 ? ": " : "", reason < 0 ? strerrordesc_np(-reason) : "");
 	link_free(l);
 	r->broker = NULL;
+	/* The broker may live, and no other would come. The next reaper has the ledger and a link. */
+	if (reason < 0 && !r->stopping)
+		fatal("ending for a new broker link");
 	watch_broker_lost(r);
 }
 
@@ -185,7 +188,7 @@ open_all(struct reaper *r)
 		fatal("/proc: %s", strerrordesc_np(errno));
 	/* Without it there are no counters; boxes still end. */
 	r->cgroup_fd = open("/sys/fs/cgroup", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	r->base = event_base_new();
+	r->base = loop_new();
 	if (r->base == NULL)
 		fatal("no event loop");
 	rc = deadline_init(&r->deadline);

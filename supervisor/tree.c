@@ -348,7 +348,7 @@ run(struct tree *t)
 {
 	cleanup_close int signals = open_signals();
 
-	t->base = event_base_new();
+	t->base = loop_new();
 	if (signals < 0 || t->base == NULL)
 		fatal("no event loop");
 	struct event *on = event_new(t->base, signals, EV_READ | EV_PERSIST, on_signal, t);

@@ -1,0 +1,77 @@
+/* ipc/loop.c: what a filter allows, or nothing. */
+#include "test.h"
+#include "ipc.h"
+
+#include <event2/event.h>
+#include <sys/resource.h>
+
+static void
+test_epoll_whatever_the_environment_says(void **state)
+{
+	(void)state;
+	assert_int_equal(setenv("EVENT_NOEPOLL", "1", 1), 0);
+	struct event_base *base = loop_new();
+	assert_non_null(base);
+	assert_string_equal(event_base_get_method(base), "epoll");
+	event_base_free(base);
+	assert_int_equal(unsetenv("EVENT_NOEPOLL"), 0);
+}
+
+/* libevent would take poll(2), which no filter has: the process would die at its first wait. */
+static void
+without_descriptors(void *arg)
+{
+	const struct rlimit none = {0, 0};
+
+	(void)arg;
+	if (setrlimit(RLIMIT_NOFILE, &none) == -1)
+		_exit(1);
+	_exit(loop_new() == NULL ? 0 : 2);
+}
+
+static void
+test_no_other_method(void **state)
+{
+	(void)state;
+	assert_int_equal(test_in_child(without_descriptors, NULL), 0);
+}
+
+static void
+nothing(int fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+}
+
+/* A regular file cannot be polled: one of the ways to be refused. */
+static void
+add_a_file(void *arg)
+{
+	struct event_base *base = loop_new();
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)arg;
+	if (fd == -1 || base == NULL)
+		_exit(1);
+	loop_add(event_new(base, fd, EV_READ, nothing, NULL), NULL);
+}
+
+static void
+test_an_event_that_is_refused(void **state)
+{
+	(void)state;
+	test_is_fatal(add_a_file, NULL);
+}
+
+int
+main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_epoll_whatever_the_environment_says),
+		cmocka_unit_test(test_no_other_method),
+		cmocka_unit_test(test_an_event_that_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
