@@ -47,35 +47,76 @@ struct account_answer {
 	gid_t docker_gid;
 };
 
+/* ---- in a helper process of one thread: the plain calls do. NOLINTBEGIN(concurrency-mt-unsafe)
+ * ---- */
+
+/* No such account, told apart from an answer that never came: the second taken for the first would
+ * run a tree under the wrong ids. What errno says of the first differs between services; these
+ * are the failures (getpwnam(3)). */
+static bool
+nobody_answered(void)
+{
+	return errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EIO ||
+	       errno == EINTR || errno == ERANGE;
+}
+
+static int
+ask_role_accounts(struct account_answer *a, bool *installed)
+{
+	*installed = true;
+	for (size_t i = 0; i < ROLES && *installed; i++) {
+		errno = 0;
+		const struct passwd *p = getpwnam(accounts[i].name);
+		if (p == NULL && nobody_answered())
+			return -errno;
+		*installed = p != NULL && p->pw_uid != 0 && p->pw_gid != 0;
+		if (*installed)
+			a->ids[i] = (struct role_ids){.uid = p->pw_uid, .gid = p->pw_gid};
+	}
+	return 0;
+}
+
+static int
+ask_fixed_ids(struct account_answer *a)
+{
+	for (uint32_t i = 0; i < ROLES; i++) {
+		uint32_t id = accounts[i].fixed;
+		errno = 0;
+		bool taken = getpwuid(id) != NULL || (!nobody_answered() && getgrgid(id) != NULL);
+		if (!taken && nobody_answered())
+			return -errno;
+		if (taken)
+			a->taken = id;
+		a->ids[i] = (struct role_ids){.uid = id, .gid = id};
+	}
+	return 0;
+}
+
 static int
 ask_accounts(const void *question, void *answer, size_t cap)
 {
 	struct account_answer *a = answer;
-	bool installed = true;
+	bool installed = false;
 
 	(void)question;
 	memset(answer, 0, cap);
-	/* A helper process of one thread: the plain calls do. NOLINTBEGIN(concurrency-mt-unsafe) */
-	for (size_t i = 0; i < ROLES && installed; i++) {
-		const struct passwd *p = getpwnam(accounts[i].name);
-		installed = p != NULL && p->pw_uid != 0 && p->pw_gid != 0;
-		if (installed)
-			a->ids[i] = (struct role_ids){.uid = p->pw_uid, .gid = p->pw_gid};
-	}
-	for (uint32_t i = 0; i < ROLES && !installed; i++) {
-		uint32_t id = accounts[i].fixed;
-		if (getpwuid(id) != NULL || getgrgid(id) != NULL)
-			a->taken = id;
-		a->ids[i] = (struct role_ids){.uid = id, .gid = id};
-	}
+	int r = ask_role_accounts(a, &installed);
+	if (r == 0 && !installed)
+		r = ask_fixed_ids(a);
+	if (r < 0)
+		return r;
+	errno = 0;
 	const struct group *g = getgrnam("docker");
+	if (g == NULL && nobody_answered())
+		return -errno;
 	if (g != NULL) {
 		a->have_docker_gid = true;
 		a->docker_gid = g->gr_gid;
 	}
-	/* NOLINTEND(concurrency-mt-unsafe) */
 	return 0;
 }
+
+/* NOLINTEND(concurrency-mt-unsafe) */
 
 static int
 caps_get(uint32_t *ret_permitted)

@@ -86,5 +86,7 @@ lookup_run(int (*ask)(const void *question, void *answer, size_t cap), const voi
 			return -errno;
 	if (r == -ENOENT && WIFEXITED(status) && WEXITSTATUS(status) != 0)
 		return -WEXITSTATUS(status);
+	if (r == -ENOENT && WIFSIGNALED(status))
+		return -EIO; /* libc's own, say, where memory is out */
 	return r;
 }

@@ -3,6 +3,7 @@
 #include "supervisor.h"
 
 #include <grp.h>
+#include <sys/resource.h>
 
 static struct identity
 made_up(void)
@@ -196,10 +197,37 @@ test_plain_user_keeps_its_ids(void **state)
 	assert_int_equal(test_in_child(plain, NULL), 0);
 }
 
+/* The helper process can open nothing: what accounts there are is not known, and that none is
+ * there would be a wrong answer. */
+static void
+find_without_descriptors(void *arg)
+{
+	struct identity id = {.switch_ids = false};
+	char error[256] = "";
+	int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	const struct rlimit few = {(rlim_t)next + 2, (rlim_t)next + 2};
+
+	(void)arg;
+	if (next == -1 || close(next) == -1 || setrlimit(RLIMIT_NOFILE, &few) == -1)
+		_exit(1);
+	int r = identity_find(&id, error, sizeof(error));
+	_exit(r == -EMFILE && strstr(error, "Too many open files") != NULL ? 0 : 2);
+}
+
+static void
+test_accounts_that_cannot_be_asked(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		test_skip("needs root");
+	assert_int_equal(test_in_child(find_without_descriptors, NULL), 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_accounts_that_cannot_be_asked),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_children),
 		cmocka_unit_test(test_self),
