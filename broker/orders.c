@@ -210,6 +210,9 @@ on_closed(void *ctx, struct link *l, int reason)
 	}
 	b->no_reaper_ms = clock_now_ms();
 	log_warn("reaper link closed, error %d", reason); /* the supervisor sends another */
+	/* One that lives would wait for another broker, and nobody would end either of us. */
+	if (reason < 0 && b->supervisor)
+		(void)link_send(b->supervisor, IPC_ROW(reaper_lost));
 }
 
 int

@@ -215,10 +215,23 @@ supervisor_on_stuck(void *ctx, struct link *l, const struct ipc_row *row)
 	step(&c->tree->child[CHILD_BROKER], CHILD_EV_FAULT);
 }
 
+static void
+supervisor_on_reaper_lost(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	const struct child *broker = ctx;
+
+	(void)l;
+	(void)row;
+	log_error("the broker lost its link to the reaper, which is started again");
+	child_why(&broker->tree->child[CHILD_REAPER], "its link to the broker failed");
+	step(&broker->tree->child[CHILD_REAPER], CHILD_EV_FAULT);
+}
+
 /* The first is all a frontend may say. */
 static const struct link_route routes[] = {
 	{.num = IPC_NUM_ready, .handler = supervisor_on_ready},
 	{.num = IPC_NUM_stuck, .handler = supervisor_on_stuck},
+	{.num = IPC_NUM_reaper_lost, .handler = supervisor_on_reaper_lost},
 	{.num = IPC_NUM_tally, .handler = supervisor_on_tally},
 	{.num = IPC_NUM_trouble, .handler = supervisor_on_trouble},
 	{.num = IPC_NUM_status_engine, .handler = supervisor_on_status_engine},

@@ -22,11 +22,23 @@ closed(void *ctx, struct link *l, int reason)
 	(void)reason;
 }
 
-static const struct link_route routes[] = {{.num = IPC_NUM_ready, .handler = ignore}};
+static unsigned int reapers_lost;
+
+static void
+on_reaper_lost(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	ignore(ctx, l, row);
+	reapers_lost++;
+}
+
+static const struct link_route routes[] = {
+	{.num = IPC_NUM_ready, .handler = ignore},
+	{.num = IPC_NUM_reaper_lost, .handler = on_reaper_lost},
+};
 static const struct link_config config = {.self = IPC_SUPERVISOR,
 					  .peer = IPC_BROKER,
 					  .routes = routes,
-					  .n_routes = 1,
+					  .n_routes = ARRAY_LEN(routes),
 					  .queue_max = 1u << 20,
 					  .on_closed = closed};
 
@@ -179,16 +191,32 @@ test_stop(void **state)
 	assert_true(w->b.stopping);
 }
 
+/* A reaper that is gone is replaced anyway; one that lives must be ended by somebody. */
+static void
+test_a_reaper_link_that_fails_is_told(void **state)
+{
+	(void)state;
+	reapers_lost = 0;
+	link_free(TAKE(w->reaper.link));
+	world_settle();
+	assert_null(w->b.reaper);
+	assert_int_equal(reapers_lost, 0);
+	reaper_connect();
+	world_settle();
+	assert_int_equal(send(link_fd(w->reaper.link), "no row", 6, 0), 6);
+	world_settle();
+	assert_null(w->b.reaper);
+	assert_int_equal(reapers_lost, 1);
+}
+
 int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
-		T(test_configured),
-		T(test_peers_come_with_a_descriptor),
-		T(test_wrong_order_is_fatal),
-		T(test_ends_with_the_supervisor),
-		T(test_stop),
+		T(test_a_reaper_link_that_fails_is_told), T(test_configured),
+		T(test_peers_come_with_a_descriptor),     T(test_wrong_order_is_fatal),
+		T(test_ends_with_the_supervisor),         T(test_stop),
 #undef T
 	};
 

@@ -314,6 +314,24 @@ test_stuck(void **state)
 	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STARTING);
 }
 
+/* It lives and waits for another broker: the next one is wired anew. */
+static void
+test_reaper_lost(void **state)
+{
+	(void)state;
+	start(CHILD_BROKER);
+	start(CHILD_REAPER);
+	row_from(CHILD_BROKER, IPC_ROW(reaper_lost));
+	reap(CHILD_REAPER);
+	loop_for_ms(20);
+	assert_int_equal(launches[CHILD_BROKER], 1);
+	assert_int_equal(launches[CHILD_REAPER], 2);
+	/* told once more about the one that is being started: once more anew, no harm */
+	row_from(CHILD_BROKER, IPC_ROW(reaper_lost));
+	reap(CHILD_REAPER);
+	assert_int_equal(t.child[CHILD_BROKER].state, CHILD_STARTING);
+}
+
 static void
 test_closed_link_leaves_a_moment_to_end(void **state)
 {
@@ -374,6 +392,7 @@ main(void)
 		T(test_ready),
 		T(test_ready_in_another_version),
 		T(test_stuck),
+		T(test_reaper_lost),
 		T(test_closed_link_leaves_a_moment_to_end),
 		T(test_stop),
 	};
