@@ -78,7 +78,7 @@ class Gone(Exception):
 class Tree:
     """One `bailey mcp` process and a thread that reads its answers."""
 
-    def __init__(self, user=None, env=None, initialize=True, cwd="/", arguments=()):
+    def __init__(self, user=None, env=None, initialize=True, cwd="/", arguments=(), stderr=None):
         self.user = user
         self.env = dict(os.environ, **(env or {}))
         self.env.pop("BAILEY_TEST_USER", None)
@@ -88,7 +88,7 @@ class Tree:
             groups = os.getgrouplist(user, entry.pw_gid)
             extra = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
             self.env["HOME"] = entry.pw_dir
-        self.stderr = open(os.environ.get("BAILEY_TEST_LOG", "/dev/null"), "ab")
+        self.stderr = stderr or open(os.environ.get("BAILEY_TEST_LOG", "/dev/null"), "ab")
         self.process = subprocess.Popen(
             [str(BUILD / "bin" / "bailey"), "mcp", *arguments],
             stdin=subprocess.PIPE,
@@ -118,6 +118,8 @@ class Tree:
 
     def _read(self):
         for line in self.process.stdout:
+            if not line.endswith(b"\n"):
+                break  # cut off: the server ended while it wrote
             message = json.loads(line)
             if "id" in message and message["id"] in self.waiting:
                 self.waiting[message["id"]].put((time.monotonic(), message))
