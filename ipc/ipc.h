@@ -182,11 +182,11 @@ struct link_config {
 	 * that stopped reading upstream because of link_queued goes on here. */
 	void (*on_drained)(void *ctx, struct link *l);
 };
-/* The loop of a process, by epoll alone: libevent's other methods make calls that no filter has, and
- * the first wait would be the end. NULL when there is no descriptor left. What libevent allocates
- * from here on ends the process where memory is out. */
+/* The loop of a process, by epoll alone: libevent's other methods make calls that no filter has,
+ * and the first wait would be the end. NULL when there is no descriptor left. What libevent
+ * allocates from here on ends the process where memory is out. */
 struct event_base *loop_new(void);
-/* event_add() where what waits for the event would wait for ever without it: fatal() when refused. */
+/* event_add() for what would wait for ever without the event: fatal() when refused. */
 void loop_add(struct event *event, const struct timeval *wait);
 
 /* Takes fd. config and routes must outlive the link. */

@@ -30,7 +30,7 @@ on_broker_closed(void *ctx, struct link *l, int reason)
 	       reason < 0 ? ": " : "", reason < 0 ? strerrordesc_np(-reason) : "");
 	link_free(l);
 	r->broker = NULL;
-	/* The broker may live, and no other would come. The next reaper has the ledger and a link. */
+	/* The broker may live, and no other would come: the next reaper has the ledger. */
 	if (reason < 0 && !r->stopping)
 		fatal("ending for a new broker link");
 	watch_broker_lost(r);
