@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <event2/event.h>
 
@@ -125,7 +126,10 @@ broker_init(struct broker *b, struct event_base *base)
 {
 	struct timeval second = {.tv_sec = 1};
 
-	*b = (struct broker){.base = base, .passed_fd = -1, .next_run = 1};
+	memset(b, 0, sizeof(*b)); /* a whole value would pass over the stack */
+	b->base = base;
+	b->passed_fd = -1;
+	b->next_run = 1;
 	/* Numbers must not repeat while the tree lives, a restarted broker's included. */
 	b->next_box = clock_boot_ns() / 1000;
 	TAILQ_INIT(&b->owners);

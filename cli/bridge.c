@@ -120,14 +120,26 @@ turn(struct lane *up, struct lane *down)
 	return r;
 }
 
+/* Field by field: a whole value would pass its room over the stack. */
+static void
+lane_open(struct lane *l, int from, int to, size_t piece, bool to_daemon)
+{
+	l->from = from;
+	l->to = to;
+	l->piece = piece;
+	l->to_daemon = to_daemon;
+	l->at = l->len = 0;
+	l->ended = false;
+}
+
 int
 bridge_run(int in, int out, int sock)
 {
 	static struct lane up, down;
 	bool told = false;
 
-	up = (struct lane){.from = in, .to = sock, .piece = ROOM, .to_daemon = true};
-	down = (struct lane){.from = sock, .to = out, .piece = PIPE_BUF};
+	lane_open(&up, in, sock, ROOM, true);
+	lane_open(&down, sock, out, PIPE_BUF, false);
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR || fd_set_nonblock(sock) < 0)
 		return -errno;
 	while (!down.ended || holds(&down)) {

@@ -465,6 +465,19 @@ wait_warm(enum box_class c, uint32_t n)
 int
 world_setup(void **state)
 {
+	static const struct settings usual = {.instance = "0123456789abcdef0123456789abcdef",
+					      .boot_id = "boot",
+					      .user_hash = "user",
+					      .tree_pid = 100,
+					      .box_uid = 10001,
+					      .box_gid = 10001,
+					      .host_cpus = 4,
+					      .timeout_ms = 10000,
+					      .flags = SETTINGS_SAME_HOST | SETTINGS_REAPER_KILLS,
+					      .host_memory_bytes = UINT64_C(64) << 30,
+					      .share_dir = "/share",
+					      .image = "bailey/sandbox:slim"};
+
 	(void)state;
 	log_init("test", LOG_L_ERROR);
 	w = xcalloc(1, sizeof(*w));
@@ -472,18 +485,7 @@ world_setup(void **state)
 	w->base = event_base_new();
 	fake_reset(w->base);
 	assert_int_equal(broker_init(&w->b, w->base), 0);
-	w->b.settings = (struct settings){.instance = "0123456789abcdef0123456789abcdef",
-					  .boot_id = "boot",
-					  .user_hash = "user",
-					  .tree_pid = 100,
-					  .box_uid = 10001,
-					  .box_gid = 10001,
-					  .host_cpus = 4,
-					  .timeout_ms = 10000,
-					  .flags = SETTINGS_SAME_HOST | SETTINGS_REAPER_KILLS,
-					  .host_memory_bytes = UINT64_C(64) << 30,
-					  .share_dir = "/share",
-					  .image = "bailey/sandbox:slim"};
+	w->b.settings = usual;
 	w->b.memory_max_bytes = UINT64_C(48) << 30;
 	w->b.engine = engine_new(w->base, &w->b.engine_config);
 	w->reaper = (struct scripted_reaper){.intend = true,

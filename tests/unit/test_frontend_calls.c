@@ -96,7 +96,7 @@ static void
 test_calls_every_cell(void **state)
 {
 	(void)state;
-	assert_int_equal(ARRAY_LEN(cells), CALL_STATES * CALL_EVENTS);
+	assert_int_equal(ARRAY_LEN(cells), (size_t)CALL_STATES * (size_t)CALL_EVENTS);
 	for (size_t i = 0; i < ARRAY_LEN(cells); i++) {
 		struct call *c;
 		uint64_t no;
