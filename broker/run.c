@@ -433,6 +433,11 @@ run_box_failed(struct run *r, const struct engine_result *why)
 	enum run_status status = probe_status(why);
 	char text[400];
 
+	if (why->err == -EPIPE && !b->stopping && requeue(r)) {
+		r->cause =
+			CAUSE_NONE; /* the box died, none of the run was started: another serves */
+		return;
+	}
 	if (status == RUN_image_unavailable && requeue(r)) {
 		probe_again(b); /* the image may have been built anew: look it up once more */
 		return;
@@ -483,7 +488,8 @@ cause_for(const struct run *r, enum end_cause cause)
 void
 run_box_ended(struct run *r, enum end_cause cause)
 {
-	struct engine_result why = {.err = -EPIPE, .message = "the sandbox ended while starting"};
+	struct engine_result why = {.err = cause == CAUSE_DIED ? -EPIPE : -ECANCELED,
+				    .message = "the sandbox ended while starting"};
 	struct run_facts facts;
 	enum run_status status;
 	char text[400];
