@@ -1,0 +1,50 @@
+"""What a history amounts to: faults by kind, violations, worst times. Markdown."""
+
+import collections
+
+
+def percentile(values, part):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * part))] if values else None
+
+
+def latencies(events):
+    """{name: [milliseconds]} of the timing part, and what was seen under faults."""
+    found = collections.defaultdict(list)
+    dead = {e["word"]: e["t"] for e in events if e["e"] == "dead"}
+    for e in events:
+        if e["e"] == "begun" and e["word"] in dead and dead[e["word"]] >= e["due"] - 0.01:
+            found["deadline to tree dead, under faults"].append(1000 * (dead[e["word"]] - e["due"]))
+        if e["e"] == "timed" and e["word"] in dead:
+            found[e["what"]].append(1000 * (dead[e["word"]] - e["since"]))
+        if e["e"] == "recovered" and e["n"] >= 0:
+            found["fault over to next call served"].append(1000 * e["after"])
+    return found
+
+
+def table(head, rows):
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(str(cell) for cell in row) + " |"
+
+
+def text(events, violations, seconds):
+    plan = events[0]
+    tried = collections.Counter((e["target"], e["how"]) for e in events if e["e"] == "fault" and e["n"] >= 0)
+    missed = collections.Counter(e["target"] for e in events if e["e"] == "missed")
+    steps = collections.Counter(e["step"] for e in events if e["e"] == "fault" and e["tree"] and e["n"] >= 0)
+    endings = collections.Counter(e["status"] for e in events if e["e"] == "answered")
+    lines = [f"# Faults: {sum(tried.values())} of seed {plan['seed']}", ""]
+    lines += [f"{seconds:.0f} s, {sum(e['e'] == 'tree' for e in events)} trees, "
+              f"{sum(e['e'] == 'box' and e['what'] == 'start' for e in events)} containers, {sum(endings.values())} answers.", ""]
+    lines += table(("hit", "how", "times"), ((*kind, count) for kind, count in sorted(tried.items())))
+    lines += ["", f"Nobody there to hit: {sum(missed.values())} {dict(missed)}", ""]
+    lines += table(("step", "times"), sorted(steps.items()))
+    lines += ["", *table(("ending", "calls"), sorted(endings.items(), key=str)), ""]
+    lines += table(("time, ms", "samples", "p50", "p99", "worst"),
+                   ((name, len(v), *(f"{percentile(v, p):.0f}" for p in (0.5, 0.99)), f"{max(v):.0f}")
+                    for name, v in sorted(latencies(events).items())))
+    lines += ["", f"Violations: {len(violations)}", ""]
+    lines += [f"- {name} at {at - plan['t']:.3f}: {words}" for name, at, words in violations]
+    return "\n".join(lines) + "\n"
