@@ -30,8 +30,9 @@ probe_status(const struct engine_result *r)
 {
 	if (r->err == -ENOENT)
 		return RUN_image_unavailable;
+	/* EPIPE: a box that died while it started; only our own program runs in it then. */
 	if (r->err == -ENOTCONN || r->err == -ETIMEDOUT || r->err == -EIO || r->err == -EPROTO ||
-	    r->err == -EPROTONOSUPPORT || r->err == -ECONNRESET)
+	    r->err == -EPROTONOSUPPORT || r->err == -ECONNRESET || r->err == -EPIPE)
 		return RUN_engine_unavailable;
 	if (r->err == -EBUSY)
 		return RUN_busy;

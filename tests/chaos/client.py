@@ -179,6 +179,8 @@ class Client(Tree):
             pool = health.get("pool", [])
             ready = sum(row["ready"] for row in pool)
             still = pool and not any(row["starting"] for row in pool) and not health["usage"]["sandboxes"]
+            held = ledger(self.process.pid) or {}  # what may still come of a create that broke off stays in it for a while
+            still = still and sorted(held) == sorted(boxes)
             calm = calm + 1 if still and ready == len(boxes) and ready >= min(POOL_CAP, sum(row["target"] for row in pool)) else 0
             if self.closed.is_set() or not pool and time.monotonic() > end:
                 self.history.add("stuck", n=self.faults, tree=self.name, last=f"it does not come to rest: {health}")
@@ -188,6 +190,7 @@ class Client(Tree):
             time.sleep(0.1)
         time.sleep(0.05)  # for what a last box leaves to be closed
         held = ledger(self.process.pid)
+        boxes = {b["name"] for b in list(self.engine_used.watch.boxes.values()) if b["key"] == self.key}
         procs = {name: process_figures(pid) | {"pid": pid} for name, pid in self.pids().items() if process_figures(pid)}
         self.history.add("quiet", tree=self.name, usage=health["usage"], pool=ready * POOL_BYTES, boxes=sorted(boxes),
                          ledger=sorted(held or {}), procs=procs)

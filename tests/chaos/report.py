@@ -2,6 +2,8 @@
 
 import collections
 
+import checker
+
 
 def percentile(values, part):
     values = sorted(values)
@@ -45,6 +47,15 @@ def text(events, violations, seconds):
     lines += table(("time, ms", "samples", "p50", "p99", "worst"),
                    ((name, len(v), *(f"{percentile(v, p):.0f}" for p in (0.5, 0.99)), f"{max(v):.0f}")
                     for name, v in sorted(latencies(events).items())))
+    runc = [row for e in events if e["e"] == "leftover" for row in e["pids"] if checker.engines_own(row)]
+    ghosts = {e["box"] for e in events if e["e"] == "ghost"}
+    lines += ["", f"Left by an engine that was hurt, and nothing of ours: {len(runc)} processes of runc itself, "
+                  f"{len(ghosts)} containers that are only listed.", ""]
+    mass = [e for e in events if e["e"] == "mass"]
+    if mass:
+        lines += [f"Killed all at once: {sum(e['trees'] for e in mass)} trees in {len(mass)} batches; running 10 s later: "
+                  f"{sum(e['running'] for e in mass)}; created only: {sum(e['created'] for e in mass)}, creates under way "
+                  f"{sum(e['creating'] for e in mass)}; left after the next trees' first call: {sum(len(e['left']) for e in mass)}.", ""]
     lines += ["", f"Violations: {len(violations)}", ""]
     lines += [f"- {name} at {at - plan['t']:.3f}: {words}" for name, at, words in violations]
     return "\n".join(lines) + "\n"

@@ -95,7 +95,7 @@ BAD = {
         late(h, "init_dead", 19), late(h, "box", 19, what="die"), late(h, "box", 19, what="destroy"))),
     "a killed tree's box never stops": ("I1", "after the end of a", lambda h: (
         drop(h, "init_dead"), drop(h, "box", what="die"), drop(h, "box", what="destroy"))),
-    "processes are left in a box": ("I1", "after everything", lambda h: at(h, "leftover").update(pids=[5])),
+    "processes are left in a box": ("I1", "after everything", lambda h: at(h, "leftover").update(pids=[[5, "sleep", "S", "c1"]])),
     "killed trees' boxes run on": ("I1", "run on", lambda h: at(h, "mass").update(running=1)),
     "killed trees' processes run on": ("I1", "run on", lambda h: at(h, "mass").update(processes=1)),
     "more unstarted boxes than creates": ("I2", "unstarted", lambda h: at(h, "mass").update(created=4)),
@@ -165,6 +165,11 @@ class Checker(unittest.TestCase):
         at(events, "answered", call="b/1").update(status="lost")
         put(events, 4.2, "fault", n=1, target="broker", how="kill", step="running", tree="a", engine="calm", seconds=0)
         self.assertTrue(any(rule == "true" for rule, _, _ in checker.check(events)))
+
+    def test_runc_itself_is_the_engines(self):
+        events = good()
+        at(events, "leftover").update(pids=[[5, "runc:[2:INIT]", "S", "c1"]])
+        self.assertEqual(checker.check(events), [])
 
     def test_time_without_an_engine_does_not_count(self):
         events = good()

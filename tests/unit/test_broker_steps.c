@@ -168,7 +168,7 @@ test_a_vanished_container_is_not_a_missing_image(void **state)
 	fake_fail(OP_START, -ENOENT, 404, "no such container", 2); /* a second box is tried */
 	call = submit(c, BOX_PYTHON);
 	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
+	assert_int_equal(seen_of(c, call)->end.status, RUN_engine_unavailable);
 	assert_int_equal(fake.calls[OP_IMAGE], 1);
 }
 
