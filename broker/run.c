@@ -498,7 +498,9 @@ run_box_ended(struct run *r, enum end_cause cause)
 		return; /* EXIT was read: only figures are missing */
 	if (!r->withdrawn)
 		r->cause = cause_for(r, cause);
-	if (r->phase == PHASE_STARTING) {
+	if (r->phase == PHASE_STARTING && cause == CAUSE_UNUSED) {
+		run_finish(r, RUN_engine_unavailable, "Bailey is stopping.", 0);
+	} else if (r->phase == PHASE_STARTING) {
 		run_box_failed(r, &why);
 	} else if (cause == CAUSE_DEADLINE || cause == CAUSE_DESTROYED ||
 		   r->phase == PHASE_GRANTED) {

@@ -22,6 +22,8 @@ BACK = 15.0  # seconds until a call is served after a fault is over
 FDS = 4  # I6: open files a process may have more than at its first rest
 FDS_A_BOX = {"bailey-reaper": 7, "bailey-broker": 1, "dockerd": 12}
 KB = 4096  # I6: memory, the same way
+SEEN_LATE = 0.5  # I5: seconds the recorder may be behind the engine
+REAPER_AFTER = 0.5  # seconds after a run's time at which the reaper ends its box, if no end was told
 OUTAGE = 5.0  # seconds a sandbox that stays must live through without one of its keepers
 
 # (target, how): for how many seconds of it a sandbox must survive. Missing: it need not.
@@ -47,6 +49,7 @@ class Index:
         self.faults = []
         self.sick = collections.defaultdict(list)  # engine: [[from, to]]
         self.owner = {}  # word: call
+        self.dues = collections.defaultdict(list)  # tree: when its runs' times are up
         for event in events:
             take = getattr(self, "on_" + event["e"], None)
             if take:
@@ -91,7 +94,9 @@ class Index:
             self.calls[e["call"]]["answers"].append(e)
 
     def on_begun(self, e):
-        self.run(e["word"])["due"] = e["due"]
+        if e["word"]:
+            self.run(e["word"])["due"] = e["due"]
+        self.dues[e.get("call", "").split("/")[0]].append(e["due"])
 
     def on_seen(self, e):
         run = self.run(e["word"])
@@ -237,6 +242,8 @@ def i5(x):
     """What exists was meant to, and its end is recorded."""
     for e in x.events:
         if e["e"] == "ledger" and e["state"] is None:
+            if x.boxes[e["box"]].get("destroy", x.last) < e["t"] + SEEN_LATE:
+                continue  # it came and went before its event was read
             tree = x.trees.get(x.of_key.get(e["key"]))
             if tree and (tree["left"] is None or tree["left"] > e["t"] + 1):
                 yield e["t"], f"box {e['box']} of {tree['tree']} is in no ledger"
@@ -304,6 +311,10 @@ def kept(x):
         if e["e"] == "kept" and not e["kept"]:
             fault = faults.get(e["fault"])
             least = SURVIVES.get((fault["target"], fault["how"])) if fault else float("inf")
+            if fault and fault["how"] == "stop" and any(
+                fault["t"] - REAPER_AFTER <= due + REAPER_AFTER <= (fault["over"] or x.last) + REAPER_AFTER for due in x.dues[e["tree"]]
+            ):
+                continue  # a run's time was up and its end could not be told: the reaper ended the box
             if least is not None and (not fault or fault["seconds"] <= least):
                 told = f"{fault['target']} {fault['how']} of {fault['seconds']:.2f} s" if fault else "no fault"
                 yield e["t"], f"sandbox of {e['tree']} did not survive {told} (fault {e['fault']})"

@@ -100,8 +100,6 @@ class Client(Tree):
                 self.began.wait(0.05)
         if call not in self.begun:
             return False
-        if word is None:
-            return True
         at = self.begun[call] - time.time() + time.monotonic()
         self.history.add("begun", word=word, due=round(at + timeout, 6), call=self.asked[call])
         return True

@@ -166,6 +166,16 @@ class Checker(unittest.TestCase):
         put(events, 4.2, "fault", n=1, target="broker", how="kill", step="running", tree="a", engine="calm", seconds=0)
         self.assertTrue(any(rule == "true" for rule, _, _ in checker.check(events)))
 
+    def test_a_run_that_is_due_while_its_end_cannot_be_told_costs_the_sandbox(self):
+        for due, found in ((6.3, 0), (60.0, 1)):
+            events = good()
+            at(events, "fault").update(target="broker", how="stop", seconds=1.0)
+            late(events, "fault_over", 7.0)
+            late(events, "recovered", 7.1)
+            at(events, "kept").update(kept=False, t=7.2)
+            put(events, 5.9, "begun", word=None, call="a/7", due=due)
+            self.assertEqual(len([f for f in checker.check(events) if f[0] == "kept"]), found)
+
     def test_runc_itself_is_the_engines(self):
         events = good()
         at(events, "leftover").update(pids=[[5, "runc:[2:INIT]", "S", "c1"]])

@@ -156,6 +156,25 @@ test_a_box_that_dies_while_starting_is_replaced_once(void **state)
 	assert_int_equal(fake.calls[OP_CREATE], 2);
 }
 
+/* A tree that stops says so to a call whose box still starts; the reaper may know it first. */
+static void
+test_a_start_in_a_stopping_tree(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_START] = true;
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	reaper_says(IPC_ROW(watch_killed, .box = run_of(c, call)->box->id, .cause = CAUSE_UNUSED));
+	fake_release(OP_START);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_engine_unavailable);
+	assert_string_equal(seen_of(c, call)->message, "Bailey is stopping.");
+}
+
 /* A container that vanishes while it starts has nothing to do with the image. */
 static void
 test_a_vanished_container_is_not_a_missing_image(void **state)
@@ -299,6 +318,7 @@ main(void)
 		T(test_distress_on_stderr_is_bounded),
 		T(test_closed_before_start_answers),
 		T(test_a_box_that_dies_while_starting_is_replaced_once),
+		T(test_a_start_in_a_stopping_tree),
 		T(test_a_vanished_container_is_not_a_missing_image),
 		T(test_hello_and_pid_in_either_order),
 #undef T
