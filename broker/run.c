@@ -476,11 +476,13 @@ run_figures(struct run *r, const struct ipc_watch_figures *m)
 	finish(r, status, verdict_message(&facts, status, text, sizeof(text)), 0, m);
 }
 
-/* The reaper's clock ends a box for one of its runs; the others are lost with it. */
+/* The reaper's clock ends a box for one of its runs; the others are lost with it, but for those
+ * whose own time was up as well: the guest's clock ended them before. */
 static enum end_cause
 cause_for(const struct run *r, enum end_cause cause)
 {
-	bool late = r->deadline_ns && clock_boot_ns() >= r->deadline_ns;
+	uint64_t slack = UINT64_C(1000000) * DEADLINE_SLACK_MS;
+	bool late = r->deadline_ns && clock_boot_ns() + slack >= r->deadline_ns;
 
 	return cause == CAUSE_DEADLINE && r->within && !late ? CAUSE_DIED : cause;
 }

@@ -17,7 +17,7 @@ from tree import Gone, users
 from watch import ledger
 
 AFTER = 10.0
-REMOVED = 3.0
+REMOVED = 6.0  # seconds
 UNSTARTED = (1, 2)  # reaper/reaper.h: BOX_INTENDED, BOX_CREATED
 
 
@@ -58,9 +58,19 @@ def kill_all(chaos, engine, number, count, rng):
     time.sleep(max(0, killed + AFTER - time.monotonic()))
     keys = {tree.key for tree in trees}
     states = [state for _, key, state in engine.watch.listing() if key in keys]
-    chaos.visit(engine)  # of each account, one tree and one call
+    left = visited(chaos, engine, keys)
+    chaos.history.add("mass", n=number, trees=count, running=states.count("running"), created=states.count("created"),
+                      creating=creating, processes=sum(alive(pid) for pid in pids), left=left)  # fmt: skip
+
+
+def visited(chaos, engine, keys):
+    """Of each account one tree and one call: what is left of the dead trees a moment later."""
+    visitors = [chaos.tree(engine, user, "0") for user in users()]
+    for tree in visitors:
+        tree.recover(-1)
     end = time.monotonic() + REMOVED
     while (left := [row for row in engine.watch.listing() if row[1] in keys]) and time.monotonic() < end:
         time.sleep(0.1)
-    chaos.history.add("mass", n=number, trees=count, running=states.count("running"), created=states.count("created"),
-                      creating=creating, processes=sum(alive(pid) for pid in pids), left=left)  # fmt: skip
+    for tree in visitors:
+        tree.end()
+    return left

@@ -201,13 +201,16 @@ test_the_earliest_deadline(void **state)
 static void
 test_second_tier(void **state)
 {
-	uint64_t slow = begin(9000), fast = begin(2000);
+	uint64_t slow = begin(9000), fast = begin(2000), next = begin(2400);
 
 	(void)state;
 	world_skew_ms += 2600;
 	fake_box(x->id)->running = false;
 	reaper_says(IPC_ROW(watch_killed, .box = x->id, .cause = CAUSE_DEADLINE));
 	assert_true(ended(c, fast));
+	/* Its time was up too; only the reaper's patience with it was not. */
+	assert_true(ended(c, next));
+	assert_int_equal(seen_of(c, next)->end.status, RUN_timed_out);
 	assert_true(ended(c, slow));
 	assert_int_equal(seen_of(c, fast)->end.status, RUN_timed_out);
 	assert_non_null(strstr(seen_of(c, fast)->message, "sandbox ended with it"));
