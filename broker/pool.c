@@ -312,10 +312,15 @@ make_room(struct broker *b, const struct pool *needy)
 	if (needy->n_ready || needy->n_starting)
 		return false;
 	p = longest_unused(b, true);
-	if (!p)
-		p = longest_unused(b, false);
-	if (!p || p->used_ms > needy->used_ms)
+	if (p && p->used_ms > needy->used_ms)
 		return false;
+	if (!p) {
+		/* Truly longer ago: two that were used at once would take it from each other for
+		 * ever. */
+		p = longest_unused(b, false);
+		if (!p || p->used_ms >= needy->used_ms)
+			return false;
+	}
 	box_end(TAILQ_FIRST(&p->ready), CAUSE_UNUSED);
 	return true;
 }

@@ -7,6 +7,8 @@ what one run did to itself is not to be another one's ending.
 """
 
 import concurrent.futures
+import contextlib
+import os
 import pathlib
 import signal
 import sys
@@ -15,7 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
-from sandbox import Sandbox  # noqa: E402
+from sandbox import Sandbox, until  # noqa: E402
 from tree import Tree, engine, for_users  # noqa: E402
 
 EVERYWHERE = ("single", "command", "eval")
@@ -74,6 +76,14 @@ ROWS = (
 )
 NOT_ERRORS = {"ok", "nonzero", "signaled"}
 SHORT = {"timed_out": 0.7}
+
+
+def sleepers(mark):
+    found = 0
+    for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += entry.read_bytes() == f"sleep\0{mark}\0".encode()
+    return found
 
 
 class Endings(unittest.TestCase):
@@ -158,10 +168,13 @@ class Endings(unittest.TestCase):
                 tree.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
                 r = box.run("echo next")  # beside it or after it, and at once
                 self.assertEqual((r["status"], r["stdout"]), ("ok", "next\n"), r)
-                self.assertLess(time.monotonic() - began, 1)
+                self.assertLess(time.monotonic() - began, 3)
                 box.evaluate("python", "x = 1")
                 box.run("pkill -9 -f eval.py || kill -9 $(pgrep -f eval)")
                 r = box.evaluate("python", "print('x' in globals())")
+                if r["status"] == "signaled":  # handed to it before its death was heard of: said, and once
+                    self.assertIn("state are gone", r["message"])
+                    r = box.evaluate("python", "print('x' in globals())")
                 self.assertEqual((r["status"], r["stdout"]), ("ok", "False\n"), r)
                 call = box.start("sleep 30")
                 time.sleep(0.3)
@@ -173,9 +186,10 @@ class Endings(unittest.TestCase):
                 self.assertEqual(r["status"], "not_found", r)
                 self.assertIn("destroyed", r["message"])
                 box = Sandbox(tree)
-                call = box.start("sleep 30")
-                single = tree.start("execute_code", {"language": "bash", "code": "sleep 30", "timeout_seconds": 40})
-                time.sleep(0.5)
+                mark = f"31.{os.getpid()}{1 if user else 0}"
+                call = box.start(f"sleep {mark}")
+                single = tree.start("execute_code", {"language": "bash", "code": f"sleep {mark}", "timeout_seconds": 40})
+                until(lambda: sleepers(mark) == 2, 20)
                 for one in tree.boxes(running=True):
                     engine.request("POST", f"/containers/{one['Id']}/kill?signal=SIGKILL")
                 for number in (call, single):

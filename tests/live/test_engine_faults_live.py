@@ -56,6 +56,16 @@ def parent_of(pid):
     return int(stat.rsplit(")", 1)[1].split()[1])
 
 
+def sleepers(seconds):
+    """Processes that sleep for so long, in whatever container."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if entry.read_bytes() == f"sleep\0{seconds}\0".encode():
+                found.append(int(entry.parent.name))
+    return found
+
+
 def begun(tree, arguments=None):
     """A run that certainly goes on: its first output has come."""
     while not tree.notes.empty():
@@ -239,22 +249,26 @@ class EngineFaults(unittest.TestCase):
         self.settled()
 
     def test_5_frozen_during_runs(self):
-        short = {"language": "bash", "code": "echo begun; sleep 60", "timeout_seconds": 2}
+        limit = 2
+        short = {"language": "bash", "code": "echo begun; (setsid sleep 61.07 &); sleep 61.07", "timeout_seconds": limit}
         for number, tree in enumerate(self.trees):  # without old removals that may grow stale meanwhile
             self.assertEqual(tree.close(), 0)
             self.trees[number] = Tree(user=tree.user, env={"DOCKER_HOST": HOST})
         runs = [(tree, begun(tree, short), begun(tree)) for tree in self.trees]
-        guests = self.guests()
+        guests, limited = self.guests(), sleepers(61.07)
         os.kill(dockerd(), signal.SIGSTOP)
         frozen = time.monotonic()
         try:
             fresh = [(tree, tree.start("execute_code", {"language": "node", "code": "1"})) for tree in self.trees]
             # Into a waiting sandbox, where there is one: it never gets there, so it used up no time.
             written = [(tree, tree.start("execute_code", {"language": "python", "code": "1", "timeout_seconds": 1})) for tree in self.trees]
-            for tree, limited, _ in runs:
+            self.assertEqual(len(limited), 2 * len(self.trees))
+            for pid in limited:  # ended by who needs no engine for it
+                self.assertTrue(gone_within(pid, frozen + limit + 2 - time.monotonic()), "past its limit")
+            for tree, call, _ in runs:
                 with self.subTest(user=tree.user or "self", run="limited"):
                     # guest-init ended it in time; its word cannot come through
-                    self.ended(tree, limited, ("timed_out",), 6)
+                    self.ended(tree, call, ("timed_out",), 6)
                     self.assertEqual(tree.request("ping", timeout=1)["result"], {})
             for pid in guests:
                 self.assertTrue(gone_within(pid, frozen + DEADMAN + 1.5 - time.monotonic()), "a box lives on")

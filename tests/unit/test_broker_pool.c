@@ -301,6 +301,32 @@ test_a_full_house_gives_up_what_is_used_least(void **state)
 	assert_int_equal(fake.calls[OP_CREATE], 1 + 1 + 3 + 1 + 1);
 }
 
+/* Of pools used at the same moment the last one finds no place; they do not take it in turns. */
+static void
+test_pools_used_at_once_do_not_chase_each_other(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t now = clock_now_ms() + 1000;
+	uint32_t made;
+
+	(void)state;
+	assert_true(ended(c, submit(c, BOX_SHELL)));
+	for (size_t i = 0; i < 2; i++)
+		for (size_t k = 0; k < BOX_CLASSES; k++) {
+			struct pool *p = pool_of(&w->b, profile_at(i), (enum box_class)k);
+
+			p->target = 1;
+			p->used_ms = now;
+		}
+	world_later(1000);
+	world_later(1000);
+	made = fake.calls[OP_CREATE];
+	for (int i = 0; i < 20; i++)
+		world_later(100);
+	assert_int_equal(fake.calls[OP_CREATE], made);
+	assert_int_equal(boxes_in(BOX_WARM), POOL_CAP);
+}
+
 static void
 test_switched_off(void **state)
 {
@@ -436,6 +462,7 @@ main(void)
 		T(test_misses_raise_and_calm_lowers_the_target),
 		T(test_a_full_house_makes_room),
 		T(test_a_full_house_gives_up_what_is_used_least),
+		T(test_pools_used_at_once_do_not_chase_each_other),
 		T(test_switched_off),
 		T(test_never_handed_out_twice),
 #undef T
