@@ -314,8 +314,9 @@ act_start(struct child *c)
 		arm(c, START_MS);
 		return NO_EVENT;
 	}
-	log_error("%s cannot be started: %s", children_name(c->id), strerrordesc_np(-r));
-	child_why(c, "it could not be started: %s", strerrordesc_np(-r));
+	const char *hint = r == -EAGAIN ? " (ulimit -u, or the pids limit of its cgroup)" : "";
+	log_error("%s cannot be started: %s%s", children_name(c->id), strerrordesc_np(-r), hint);
+	child_why(c, "it could not be started: %s%s", strerrordesc_np(-r), hint);
 	if (c->pid != 0)
 		return CHILD_EV_FAULT; /* it runs, but cannot be told what it needs */
 	link_free(c->link);

@@ -94,6 +94,10 @@ main(int argc, char **argv)
 		return fflush(stdout) == 0 ? 0 : 1;
 	}
 	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_WARNING);
+	if (spawn_check_fds(error, sizeof(error)) < 0) {
+		log_error("%s", error);
+		return 1;
+	}
 	if (spawn_reserve_fds() < 0)
 		fatal("descriptors");
 	spawn_unblock_log();

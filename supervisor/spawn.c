@@ -10,13 +10,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define EXIT_NOT_STARTED 127
+#define FDS_LEAST                                                                      \
+	64u /* what a frontend is given; the others use fewer before the first sandbox \
+	     */
 
 /* What may reach a child: switches of libc and sanitizers that tests use. */
 static const char *const passed[] = {
@@ -40,6 +45,23 @@ environment_once(void)
 		if (value != NULL)
 			child_environment[n++] = xasprintf("%s=%s", passed[i], value);
 	}
+}
+
+int
+spawn_check_fds(char *error, size_t cap)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
+		return -errno;
+	if (limit.rlim_cur >= FDS_LEAST)
+		return 0;
+	limit.rlim_cur = limit.rlim_max;
+	if (limit.rlim_max >= FDS_LEAST && setrlimit(RLIMIT_NOFILE, &limit) == 0)
+		return 0;
+	(void)snprintf(error, cap, "%u file descriptors are needed, and ulimit -n allows %llu",
+		       FDS_LEAST, (unsigned long long)limit.rlim_max);
+	return -EMFILE;
 }
 
 int

@@ -95,6 +95,8 @@ struct spawn_plan {
 	const struct identity *identity;
 	enum child_id child;
 };
+/* Enough descriptors may be opened, the soft limit raised where that is what it takes. */
+int spawn_check_fds(char *error, size_t cap);
 int spawn_reserve_fds(void);  /* keeps 3..5 out of use in this process; first call of main */
 void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
 int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);

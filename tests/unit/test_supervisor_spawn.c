@@ -2,6 +2,7 @@
 #include "test.h"
 #include "supervisor.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 /* The child is a shell: it tells what it finds on the descriptor it got as fd 4. */
@@ -192,12 +193,42 @@ test_unblock_log_leaves_the_clients_flags(void **state)
 	assert_true((theirs & O_NONBLOCK) == 0);
 }
 
+/* {soft, hard} in; the soft limit after, or 0 for an error that names it. */
+static void
+check_fds_in_child(void *arg)
+{
+	const rlim_t *want = arg;
+	struct rlimit limit = {want[0], want[1]};
+	char error[256] = "";
+
+	if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+		_exit(1);
+	int r = spawn_check_fds(error, sizeof(error));
+	if (want[2] == 0)
+		_exit(r == -EMFILE && strstr(error, "ulimit -n allows 63") != NULL ? 0 : 2);
+	if (r != 0 || getrlimit(RLIMIT_NOFILE, &limit) == -1)
+		_exit(3);
+	_exit(limit.rlim_cur == want[2] && limit.rlim_max == want[1] ? 0 : 4);
+}
+
+static void
+test_enough_descriptors(void **state)
+{
+	static rlim_t cases[][3] = {{64, 64, 64},  {100, 200, 100}, {63, 64, 64},
+				    {8, 200, 200}, {63, 63, 0},     {8, 63, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+		assert_int_equal(test_in_child(check_fds_in_child, cases[i]), 0);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_unblock_log_leaves_the_clients_flags),
 		cmocka_unit_test(test_reserved_descriptors),
+		cmocka_unit_test(test_enough_descriptors),
 		cmocka_unit_test_setup(test_name_and_environment, hold_low_fds),
 		cmocka_unit_test(test_stdio),
 		cmocka_unit_test(test_state_descriptor),
