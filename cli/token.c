@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,20 +89,36 @@ open_file(const char *path)
 	return TAKE_FD(fd);
 }
 
-/* A line of its own, in one write: two of these commands at once do not mix. */
+/* All of the line is on the disk, or nothing of it: a server refuses a file with half a line. */
+static int
+write_line(int fd, off_t size, const char *line, size_t n)
+{
+	int r = fd_write_all(fd, line, n);
+
+	if (r == 0 && fsync(fd) == -1)
+		r = -errno;
+	if (r < 0 && ftruncate(fd, size) == -1)
+		cli_error("half a line is left at the end of the file: %s", strerrordesc_np(errno));
+	return r;
+}
+
+/* A line of its own; the lock, which goes with the descriptor, is against this command run twice.
+ */
 static int
 append_line(int fd, const char *name, const char *token)
 {
 	uint8_t hash[32];
 	char hex[65], last = '\n', line[160];
-	off_t size = lseek(fd, 0, SEEK_END);
 
+	if (flock(fd, LOCK_EX) == -1)
+		return -errno;
+	off_t size = lseek(fd, 0, SEEK_END);
 	if (size == -1 || (size > 0 && pread(fd, &last, 1, size - 1) != 1))
 		return -errno;
 	sha256(token, strlen(token), hash);
 	hex_encode(hex, hash, sizeof(hash));
 	int n = snprintf(line, sizeof(line), "%s%s %s\n", last == '\n' ? "" : "\n", name, hex);
-	return n < 0 ? -EINVAL : fd_write_all(fd, line, (size_t)n);
+	return n < 0 ? -EINVAL : write_line(fd, size, line, (size_t)n);
 }
 
 static int

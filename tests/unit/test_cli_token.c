@@ -3,6 +3,8 @@
 
 #include "cli.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #define LONG_NAME "n1234567890123456789012345678901234567890123456789012345678901234"
@@ -171,12 +173,44 @@ test_the_default_file(void **state)
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == CLI_FAILED);
 }
 
+/* Room for half a line only, as on a full disk. */
+static void
+add_without_room(void *arg)
+{
+	const struct rlimit limit = {*(const rlim_t *)arg, *(const rlim_t *)arg};
+	const char *const args[] = {"token", "add", "bob", "--tokens", path, NULL};
+
+	if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR || setrlimit(RLIMIT_FSIZE, &limit) == -1)
+		_exit(99);
+	_exit(cmd_token(5, (char **)(uintptr_t)args));
+}
+
+/* Half a line would keep every server from starting. */
+static void
+test_a_line_is_whole_or_not_there(void **state)
+{
+	char before[1000], after[1000];
+
+	(void)state;
+	assert_int_equal(run("ann", path, NULL, 0), CLI_OK);
+	rlim_t size = read_file(path, before, sizeof(before));
+	for (rlim_t room = 0; room < 69; room += 17) {
+		rlim_t limit = size + room;
+		int status = test_in_child(add_without_room, &limit);
+		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == CLI_FAILED);
+		assert_int_equal(read_file(path, after, sizeof(after)), size);
+		assert_string_equal(after, before);
+	}
+	assert_int_equal(run("bob", path, NULL, 0), CLI_OK);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_adds, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_last_line_without_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_line_is_whole_or_not_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refuses_what_others_can_use, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_usage, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_the_default_file, setup, teardown),
