@@ -42,10 +42,19 @@ _Static_assert(offsetof(struct http_op, easy) == 0, "an easy handle leads to its
 
 static CURLM *prepared; /* made before confinement: a multi handle opens a socket pair */
 
+static void *
+grow(void *p, size_t n)
+{
+	return xreallocarray(p, n, 1);
+}
+
+/* libcurl 7.88 goes on with a table it could not allocate, and divides by its size: so no memory is
+ * the end here, and the next broker begins with some. */
 int
 http_global_init(void)
 {
-	if (curl_global_init(CURL_GLOBAL_ALL) != CURLE_OK)
+	if (curl_global_init_mem(CURL_GLOBAL_ALL, xmalloc, free, grow, xstrdup, xcalloc) !=
+	    CURLE_OK)
 		return -EIO;
 	tzset();
 	if (prepared == NULL)

@@ -131,10 +131,36 @@ test_setup(void **state)
 	buf_done(&c.pem[PEM_CA]);
 }
 
+static bool memory_out;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *
+__wrap_calloc(size_t n, size_t size)
+{
+	return memory_out ? NULL : __real_calloc(n, size);
+}
+
+static void
+a_handle_without_memory(void *arg)
+{
+	(void)arg;
+	memory_out = true;
+	(void)curl_easy_init();
+}
+
+static void
+test_no_memory_is_the_end(void **state)
+{
+	(void)state;
+	test_is_fatal(a_handle_without_memory, NULL);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_memory_is_the_end),
 		cmocka_unit_test(test_target),
 		cmocka_unit_test(test_longest_names),
 		cmocka_unit_test(test_explain),
