@@ -33,6 +33,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -436,18 +437,47 @@ SHELTER(int, seccomp_load, (void *f), (f))
 
 /* ---- time ---- */
 
+/* How far the wall clock of this process is off at this reading; every reading is counted. */
+static int64_t
+clock_off(bool wall)
+{
+	if (control == NULL || strcmp(program, control->program) != 0)
+		return 0;
+	uint64_t nth = atomic_fetch_add(&control->clock_reads, 1) + 1;
+	if (wall)
+		atomic_fetch_add(&control->realtime_reads, 1);
+	return wall && nth >= control->clock_jump_at ? control->clock_jump_s : 0;
+}
+
 PUBLIC int
 clock_gettime(clockid_t clock, struct timespec *t)
 {
 	int r = real_clock(clock, t);
 
-	if (r == -1 || control == NULL || strcmp(program, control->program) != 0)
-		return r;
-	uint64_t nth = atomic_fetch_add(&control->clock_reads, 1) + 1;
-	if (clock != CLOCK_REALTIME)
-		return r;
-	atomic_fetch_add(&control->realtime_reads, 1);
-	if (control->clock_jump_s != 0 && nth >= control->clock_jump_at)
-		t->tv_sec += control->clock_jump_s;
+	if (r == 0)
+		t->tv_sec += clock_off(clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE);
 	return r;
+}
+
+PUBLIC int
+gettimeofday(struct timeval *t, void *zone)
+{
+	struct timespec now;
+
+	(void)zone;
+	int r = clock_gettime(CLOCK_REALTIME, &now);
+	*t = (struct timeval){.tv_sec = now.tv_sec, .tv_usec = now.tv_nsec / 1000};
+	return r;
+}
+
+PUBLIC time_t
+time(time_t *at)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_REALTIME, &now) == -1)
+		return (time_t)-1;
+	if (at != NULL)
+		*at = now.tv_sec;
+	return now.tv_sec;
 }

@@ -6,6 +6,7 @@ import concurrent.futures
 import datetime
 import os
 import pathlib
+import resource
 import sys
 import unittest
 
@@ -18,7 +19,7 @@ import tap  # noqa: E402
 from fake_dockerd import can_run_init  # noqa: E402
 
 DEPTH = 8
-SAMPLE = {"baileyd": 6, "bailey-frontend": 12, "bailey-broker": 12, "bailey-reaper": 6}
+SAMPLE = {"baileyd": 8, "bailey-frontend": 20, "bailey-broker": 20, "bailey-reaper": 8}
 
 
 @unittest.skipUnless(can_run_init(), "guest-init cannot run in namespaces here")
@@ -33,7 +34,7 @@ class Inject(unittest.TestCase):
         self.assertEqual(out.violations, [], f"{op} at {where}\n{out.answers}\n{out.log[-2000:]}")
 
     def test_places(self):
-        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
             started = []
             for program, wanted in SAMPLE.items():
                 least, sites = injected.good_day(program, DEPTH)
@@ -47,13 +48,50 @@ class Inject(unittest.TestCase):
 
     def test_lasting(self):
         """From one call on nothing of the kind works any more, in every process that is started."""
-        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
             started = [(program, op, pool.submit(injected.run, program, op, nth=1, lasting=True))
                        for program, op in [("bailey-broker", "connect"), ("bailey-broker", "socket"),
                                            ("baileyd", "fork"), ("baileyd", "socket")]]
             for program, op, done in started:
                 with self.subTest(program=program, op=op):
                     self.check(done.result(), program, op)
+
+    def test_few_descriptors(self):
+        """Told at the start, with the limit's name; where it is enough to start, it is enough."""
+        def limit(number):
+            return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+
+        numbers = (8, 20, 63, 64)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            good = injected.run("none").answers
+            started = [(n, pool.submit(injected.run, "none", preexec=limit(n))) for n in numbers]
+            for number, done in started:
+                with self.subTest(descriptors=number):
+                    out = done.result()
+                    if number < 64:
+                        self.assertEqual(out.answers, [("connection", "closed")])
+                        self.assertIn(f"ulimit -n allows {number}", out.log)
+                        self.assertLess(out.seconds, 10)
+                    else:
+                        self.check(out, "none", "descriptors")
+                        self.assertEqual(out.answers, good)
+
+    def test_wall_clock(self):
+        """A year forward or back, at once or in the middle: nothing depends on it."""
+        year = 366 * 24 * 3600
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            good = injected.run("none").answers
+            started = [(program, jump, pool.submit(injected.run, program, clock_jump=jump,
+                                                   clock_at=at))
+                       for program, jump, at in (("baileyd", year, 40), ("bailey-frontend", -year, 40),
+                                                 ("bailey-broker", year, 40), ("bailey-broker", -year, 0),
+                                                 ("bailey-reaper", year, 40))]
+            for program, jump, done in started:
+                with self.subTest(program=program, jump=jump):
+                    out = done.result()
+                    self.check(out, program, "clock")
+                    self.assertEqual(out.answers, good)
+                    print(f"{program}: {out.realtime_reads} readings of the wall clock", flush=True)
 
 
 if __name__ == "__main__":

@@ -182,8 +182,8 @@ def play(tree, fake, control, least, out, log):
     check_end(out, fake, pids, log)
 
 
-def run(program, op=None, least=None, environment=None, before=None, **fault):
-    """The script with one fault; what came of it. `before(fake)` may prepare the engine."""
+def run(program, op=None, least=None, environment=None, preexec=None, **fault):
+    """The script with one fault; what came of it. `preexec()` may limit the tree's processes."""
     out = Outcome()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="bailey-inject.") as folder:
@@ -192,15 +192,15 @@ def run(program, op=None, least=None, environment=None, before=None, **fault):
         with FakeDockerd(os.path.join(folder, "e.sock"), box="init") as fake, \
                 inject.Control(folder, program, op, **fault) as control:
             os.chmod(fake.path, 0o666)
-            if before is not None:
-                before(fake)
             env = {"DOCKER_HOST": "unix://" + fake.path, "BAILEY_POOL": "0",
                    **control.environment(), **(environment or {})}
             with open(log, "wb") as stderr:
-                tree = Tree(env=env, initialize=False, stderr=stderr)
+                tree = Tree(env=env, initialize=False, stderr=stderr,
+                            preexec=preexec)
                 play(tree, fake, control, least or {}, out, log)
             out.fired = control.fired()
             out.stack = control.stack()
+            out.realtime_reads = control.realtime_reads()
             out.calls = {name: control.calls(name) for name in inject.OPS}
             out.sites = control.sites() if fault.get("record") else []
             out.log = pathlib.Path(log).read_text(encoding="utf-8", errors="replace")

@@ -78,7 +78,7 @@ class Gone(Exception):
 class Tree:
     """One `bailey mcp` process and a thread that reads its answers."""
 
-    def __init__(self, user=None, env=None, initialize=True, cwd="/", arguments=(), stderr=None):
+    def __init__(self, user=None, env=None, initialize=True, cwd="/", arguments=(), stderr=None, preexec=None):
         self.user = user
         self.env = dict(os.environ, **(env or {}))
         self.env.pop("BAILEY_TEST_USER", None)
@@ -96,6 +96,7 @@ class Tree:
             stderr=self.stderr,
             env=self.env,
             cwd=cwd,
+            preexec_fn=preexec,
             **extra,
         )
         self.lock = threading.Lock()
