@@ -113,3 +113,27 @@ guest_on_h_stdin_eof(struct guest *g, uint32_t run)
 		feed_pump(g, &r->feed);
 	return 0;
 }
+
+/* What the host cannot know after a session was cut: which of its frames came. Of a run that is over
+ * its EXIT says all. */
+int
+feed_tell_all(struct guest *g)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < GUEST_RUNS_MAX; i++) {
+		const struct run *run = &g->runs[i];
+		const struct guest_g_stands stands = {.received = run->feed.received,
+						      .granted = run->feed.granted,
+						      .ordered = run->state != STATE_IDLE,
+						      .closed = run->feed.eof};
+		uint8_t payload[24];
+
+		if (run->number == 0 || run->state == STATE_OVER)
+			continue;
+		guest_put_g_stands(&stands, payload);
+		r = stream_send(&g->stream, GUEST_g_stands, 0, run->number, payload,
+				sizeof(payload));
+	}
+	return r;
+}

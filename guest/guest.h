@@ -68,6 +68,7 @@ void feed_init(struct feed *f, uint32_t run); /* with no pipe yet */
 bool feed_wants_write(const struct feed *f);
 void feed_pump(struct guest *g, struct feed *f); /* writes what the pipe takes, grants more */
 void feed_grant(struct guest *g, struct feed *f);
+int feed_tell_all(struct guest *g); /* g_stands of every run, for a new session */
 void feed_close(struct feed *f);
 
 /* ---- launch.c ---- */

@@ -170,6 +170,7 @@ stream_on_h_sync(struct guest *g, const struct guest_h_sync *sync)
 	struct stream *s = &g->stream;
 	struct guest_g_sync_ack ack = {.last_host_seq = s->last_host};
 	uint8_t payload[24];
+	int r;
 
 	if (!mem_equal_ct(sync->secret, s->secret, sizeof(s->secret)))
 		return -EBADMSG;
@@ -179,7 +180,8 @@ stream_on_h_sync(struct guest *g, const struct guest_h_sync *sync)
 	guest_put_g_sync_ack(&ack, payload);
 	s->kept_on_wire = 0;
 	s->session = SESSION_OPEN;
-	return stream_send(s, GUEST_g_sync_ack, 0, 0, payload, sizeof(payload));
+	r = stream_send(s, GUEST_g_sync_ack, 0, 0, payload, sizeof(payload));
+	return r < 0 ? r : feed_tell_all(g);
 }
 
 /* One case per host-to-guest row; fixed payloads are decoded here. */

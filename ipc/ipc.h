@@ -60,6 +60,7 @@ enum call_flag {
 };
 enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 };
 enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };
+enum kept_word { KEPT_UNKNOWN, KEPT_ALIVE, KEPT_ENDING }; /* what the ledger says of a box */
 enum account_phase { ACCOUNT_BASELINE = 1, ACCOUNT_FINAL = 2 };
 enum end_cause { /* who ended a box or run */
 		 CAUSE_NONE = 0,

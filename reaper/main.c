@@ -60,7 +60,7 @@ on_supervisor_closed(void *ctx, struct link *l, int reason)
 	(void)l;
 	log_info("supervisor gone: every box is killed (%s)",
 		 reason < 0 ? strerrordesc_np(-reason) : "closed");
-	watch_broker_lost(r); /* signals what can be signalled, at once */
+	watch_abandoned(r); /* signals what can be signalled, at once */
 	(void)event_base_loopbreak(r->base);
 }
 

@@ -80,7 +80,8 @@ struct record {
 	char name[72];
 	char container[72];
 	uint8_t secret[32];
-	uint32_t spare[7];
+	uint32_t stays; /* it may outlive its broker: a later one can speak to its guest */
+	uint32_t spare[6];
 	uint32_t crc; /* of everything before */
 };
 struct ledger {
@@ -159,7 +160,7 @@ struct box {
 	bool confirmed;     /* the engine says removed while the process lived */
 	bool ordered;       /* an order_remove is with the present broker */
 	uint64_t unsure_ns; /* no id, said to be gone, may yet appear: until when */
-	uint64_t claim_ns;  /* recovered, and no broker spoke for it yet: until when; 0 claimed */
+	uint64_t claim_ns;  /* until when a broker must speak for it; 0: it has one */
 	uint64_t retry_ns, retry_step_ns;
 	uint64_t stuck_ns, stuck_step_ns, removing_ns; /* 0 while not REMOVING */
 };
@@ -177,11 +178,13 @@ struct reaper {
 	int pending_fd;                    /* came with a peer row */
 	void (*on_idle)(struct reaper *r); /* stopping and nothing more can be done */
 };
-#define WATCH_N_ROUTES 7
+#define WATCH_N_ROUTES 9
 extern const struct link_route watch_routes[WATCH_N_ROUTES];
 void watch_recover(struct reaper *r); /* from the ledger, at start */
 void watch_broker_new(struct reaper *r);
+/* Every box ends, but those that stay have a while in which the next broker may claim them. */
 void watch_broker_lost(struct reaper *r);
+void watch_abandoned(struct reaper *r); /* no broker will come: every box ends */
 void watch_stop(struct reaper *r, uint32_t grace_ms);
 void watch_timer(struct reaper *r); /* the timer fired */
 void watch_free(struct reaper *r);  /* forgets everything but the ledger's content */

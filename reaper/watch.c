@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define CLAIM_NS (2 * NS_PER_S) /* recovered boxes: how long the broker may take to speak up */
+#define STAYS_NS (8 * NS_PER_S) /* boxes that stay: then their guests have ended themselves */
 
 static struct reaper *
 reaper_of(void *ctx)
@@ -198,6 +199,44 @@ reaper_on_watch_gone(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
+reaper_on_watch_stays(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct reaper *r = reaper_of(ctx);
+	struct box *b = find(r, row->u.watch_stays.box);
+
+	(void)l;
+	if (b == NULL)
+		return; /* it ended while the row was on its way */
+	b->rec.stays = 1;
+	ledger_store(&r->ledger, b->slot, &b->rec);
+}
+
+/* A fresh broker asks for a box of the one before. What has not started, or is ending, is none to
+ * take over. */
+static void
+reaper_on_watch_claim(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct reaper *r = reaper_of(ctx);
+	uint64_t box = row->u.watch_claim.box;
+	struct box *b = find(r, box);
+
+	if (b == NULL || b->rec.state != BOX_ARMED || b->rec.stays == 0 || r->stopping) {
+		(void)link_send(l, IPC_ROW(watch_kept, .box = box,
+					   .word = b == NULL ? KEPT_UNKNOWN : KEPT_ENDING,
+					   .cause = b == NULL ? CAUSE_NONE : b->rec.cause));
+		return;
+	}
+	b->claim_ns = 0;
+	(void)link_send(l, IPC_ROW(watch_kept, .box = box, .word = KEPT_ALIVE,
+				   .name = IPC_STR(b->rec.name),
+				   .container = IPC_STR(b->rec.container), .pid = b->rec.pid,
+				   .end_ns = b->rec.end_ns, .deadline_ns = b->rec.deadline_ns,
+				   .secret = {b->rec.secret, sizeof(b->rec.secret)},
+				   .own_kill = b->pidfd != -1 && b->own_kill));
+	action_rearm(r);
+}
+
+static void
 reaper_on_sweep_candidate(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct reaper *r = reaper_of(ctx);
@@ -215,6 +254,8 @@ const struct link_route watch_routes[WATCH_N_ROUTES] = {
 	{.num = IPC_NUM_watch_kill, .handler = reaper_on_watch_kill},
 	{.num = IPC_NUM_watch_gone, .handler = reaper_on_watch_gone},
 	{.num = IPC_NUM_sweep_candidate, .handler = reaper_on_sweep_candidate},
+	{.num = IPC_NUM_watch_stays, .handler = reaper_on_watch_stays},
+	{.num = IPC_NUM_watch_claim, .handler = reaper_on_watch_claim},
 };
 
 /* Every box sees the event; a box may go on the way. */
@@ -248,7 +289,7 @@ watch_recover(struct reaper *r)
 		bool live = rec.state == BOX_INTENDED || rec.state == BOX_CREATED ||
 			    rec.state == BOX_ARMED;
 		if (live)
-			b->claim_ns = now + CLAIM_NS;
+			b->claim_ns = now + (rec.stays != 0 ? STAYS_NS : CLAIM_NS);
 		else
 			b->retry_ns = now;
 		if (rec.state >= BOX_ARMED && action_hold(r, b) < 0)
@@ -268,6 +309,25 @@ watch_broker_new(struct reaper *r)
 
 void
 watch_broker_lost(struct reaper *r)
+{
+	uint64_t until = clock_boot_ns() + STAYS_NS;
+	size_t cursor = 0;
+	uint64_t id;
+	void *obj;
+
+	while (idmap_next(r->boxes, &cursor, &id, &obj)) {
+		struct box *b = obj;
+
+		if (b->rec.state == BOX_ARMED && b->rec.stays != 0 && !r->stopping)
+			b->claim_ns = until;
+		else
+			action_step(r, b, BOX_EV_BROKER_LOST, CAUSE_BROKER_GONE);
+	}
+	action_rearm(r);
+}
+
+void
+watch_abandoned(struct reaper *r)
 {
 	each_box(r, BOX_EV_BROKER_LOST, CAUSE_BROKER_GONE);
 }

@@ -129,6 +129,42 @@ test_feed_nobody_reads(void **state)
 	fake_free(f);
 }
 
+/* A new session hears what came of each run's frames, but of one that is over. */
+static void
+test_feed_tells_a_new_session(void **state)
+{
+	static uint8_t chunk[1000];
+	struct fake *f = fake_new();
+	struct guest_g_stands m;
+	struct guest_frame frame;
+	size_t used;
+
+	(void)state;
+	start(f);
+	f->g.runs[1] = (struct run){.number = 7, .state = STATE_IDLE};
+	f->g.runs[2] = (struct run){.number = 8, .state = STATE_OVER};
+	assert_int_equal(guest_on_h_stdin(&f->g, 1, chunk, sizeof(chunk)), 0);
+	assert_int_equal(guest_on_h_stdin_eof(&f->g, 1), 0);
+	buf_clear(&f->g.stream.wire);
+	assert_int_equal(feed_tell_all(&f->g), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(guest_frame_parse(buf_data(&f->g.stream.wire),
+						   buf_len(&f->g.stream.wire), G2H, &frame, &used),
+				 1);
+		assert_int_equal(frame.row->type, GUEST_g_stands);
+		assert_int_equal(frame.run, i == 0 ? 1 : 7);
+		assert_int_equal(guest_get_g_stands(frame.payload, frame.len, &m), 0);
+		assert_int_equal(m.received, i == 0 ? 1000 : 0);
+		assert_int_equal(m.granted, i == 0 ? GUEST_WINDOW : 0);
+		assert_int_equal(m.ordered, i == 0);
+		assert_int_equal(m.closed, i == 0);
+		buf_consume(&f->g.stream.wire, used);
+	}
+	assert_int_equal(buf_len(&f->g.stream.wire), 0);
+	f->g.runs[1].number = f->g.runs[2].number = 0;
+	fake_free(f);
+}
+
 int
 main(void)
 {
@@ -138,6 +174,7 @@ main(void)
 		cmocka_unit_test(test_feed_grants_as_it_writes),
 		cmocka_unit_test(test_feed_refuses),
 		cmocka_unit_test(test_feed_nobody_reads),
+		cmocka_unit_test(test_feed_tells_a_new_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

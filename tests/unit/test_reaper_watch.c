@@ -217,6 +217,102 @@ test_restart_takes_up_a_removal(void **state)
 	assert_int_equal(idmap_count(r.boxes), 0);
 }
 
+static const struct ipc_watch_kept *
+claim(uint64_t box)
+{
+	say(IPC_ROW(watch_claim, .box = box));
+	return &only_sent(IPC_NUM_watch_kept)->u.watch_kept;
+}
+
+static void
+test_a_box_that_stays_is_claimed(void **state)
+{
+	struct process *p = running_box(5, 500, true), *q = running_box(6, 501, true);
+	const struct ipc_watch_kept *m;
+
+	(void)state;
+	say(IPC_ROW(watch_stays, .box = 5));
+	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 60 * NS_PER_S));
+	nothing_sent();
+	r.broker = NULL;
+	watch_broker_lost(&r);
+	look();
+	assert_int_equal(p->signals, 0);
+	assert_int_equal(q->signals, 1); /* of single use */
+	n_sent = 0;
+	pass(7 * NS_PER_S);
+	r.broker = BROKER;
+	watch_broker_new(&r);
+	n_sent = 0;
+	m = claim(5);
+	assert_int_equal(m->word, KEPT_ALIVE);
+	assert_int_equal(m->pid, 500);
+	assert_int_equal(m->own_kill, 1);
+	assert_int_equal(m->end_ns, T0 + 3600 * NS_PER_S);
+	assert_int_equal(m->deadline_ns, T0 + 60 * NS_PER_S);
+	assert_memory_equal(m->secret.data, SECRET, 32);
+	assert_memory_equal(m->container.data, ID, 64);
+	assert_int_equal(claim(6)->word, KEPT_ENDING);
+	assert_int_equal(claim(99)->word, KEPT_UNKNOWN);
+	pass(20 * NS_PER_S);
+	assert_int_equal(p->signals, 0);
+	/* its deadline stands through all of it */
+	pass(33 * NS_PER_S);
+	assert_int_equal(p->signals, 1);
+	n_sent = 0;
+}
+
+static void
+test_a_box_that_nobody_claims_ends(void **state)
+{
+	struct process *p = running_box(5, 500, true);
+
+	(void)state;
+	say(IPC_ROW(watch_stays, .box = 5));
+	r.broker = NULL;
+	watch_broker_lost(&r);
+	pass(4 * NS_PER_S);
+	reaper_restart();
+	r.broker = NULL;
+	watch_recover(&r);
+	pass(8 * NS_PER_S - 1);
+	assert_int_equal(p->signals, 0);
+	pass(1);
+	assert_int_equal(p->signals, 1);
+}
+
+static void
+test_deadlines_fire_without_a_broker(void **state)
+{
+	struct process *p = running_box(5, 500, true);
+
+	(void)state;
+	say(IPC_ROW(watch_stays, .box = 5));
+	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 2 * NS_PER_S));
+	r.broker = NULL;
+	watch_broker_lost(&r);
+	pass(2 * NS_PER_S);
+	assert_int_equal(p->signals, 1);
+	r.broker = BROKER;
+	watch_broker_new(&r);
+	n_sent = 0;
+	assert_int_equal(claim(5)->cause, CAUSE_DEADLINE);
+}
+
+static void
+test_without_a_supervisor_nothing_stays(void **state)
+{
+	struct process *p = running_box(5, 500, true);
+
+	(void)state;
+	say(IPC_ROW(watch_stays, .box = 5));
+	say(IPC_ROW(watch_stays, .box = 99)); /* it ended meanwhile */
+	watch_abandoned(&r);
+	look();
+	assert_int_equal(p->signals, 1);
+	n_sent = 0;
+}
+
 static void
 test_stop_ends_all_and_refuses_new_ones(void **state)
 {
@@ -288,7 +384,14 @@ test_random_rows(void **state)
 		uint64_t box = 1 + test_random(&seed) % 6;
 		uint32_t pid = test_random(&seed) % 3 == 0 ? 0 : 500 + (uint32_t)box;
 
-		switch (test_random(&seed) % 8) {
+		switch (test_random(&seed) % 10) {
+		case 8:
+			say(IPC_ROW(watch_stays, .box = box));
+			break;
+		case 9:
+			say(IPC_ROW(watch_claim, .box = box));
+			watch_broker_lost(&r);
+			break;
 		case 0:
 		case 1:
 			say(intend_row(box, "bailey-box", 32));
@@ -355,6 +458,10 @@ main(void)
 		T(test_restart_when_nobody_claims_a_box),
 		T(test_restart_when_the_box_is_gone_already),
 		T(test_restart_takes_up_a_removal),
+		T(test_a_box_that_stays_is_claimed),
+		T(test_a_box_that_nobody_claims_ends),
+		T(test_deadlines_fire_without_a_broker),
+		T(test_without_a_supervisor_nothing_stays),
 		T(test_stop_ends_all_and_refuses_new_ones),
 		T(test_stop_ends_after_its_grace),
 		T(test_stop_without_boxes_or_broker_ends_at_once),
