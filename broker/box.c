@@ -61,9 +61,9 @@ static const struct action_row {
 static const unsigned char table[BOX_EVENTS][BOX_STATES] = {
 #define BOX_STATE(name, text)
 #define BOX_ACTION(name, next)
-#define BOX_EVENT(name, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)                           \
+#define BOX_EVENT(name, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)                        \
 	[ON_##name] = {ACT_##a, ACT_##b, ACT_##c, ACT_##d, ACT_##e, ACT_##f, ACT_##g, ACT_##h, \
-		       ACT_##i, ACT_##j, ACT_##k, ACT_##l, ACT_##m, ACT_##n, ACT_##o},
+		       ACT_##i, ACT_##j, ACT_##k, ACT_##l, ACT_##m, ACT_##n, ACT_##o, ACT_##p},
 #include "box.def"
 #undef BOX_STATE
 #undef BOX_ACTION
@@ -355,9 +355,38 @@ act_clean_up(struct box *x)
 }
 
 static void
+act_resume(struct box *x)
+{
+	if (x->attach || !x->resume.open)
+		resume_step(x);
+	else
+		resume_failed(x);
+}
+
+static void
+act_opened(struct box *x)
+{
+	x->resume.open = true;
+	resume_step(x);
+}
+
+static void
+act_synced(struct box *x)
+{
+	resume_synced(x);
+}
+
+/* It ended and nobody ordered it: by itself, or because no broker spoke to it. */
+static void
+died(struct box *x)
+{
+	x->cause = resume_death(x->b, &x->away_s);
+}
+
+static void
 act_died(struct box *x)
 {
-	x->cause = CAUSE_DIED;
+	died(x);
 	box_runs_ended(x); /* asks the reaper for the figures first: links keep order */
 	box_tell_kill(x);
 	box_close_stream(x);
@@ -367,6 +396,8 @@ act_died(struct box *x)
 static void
 act_slain(struct box *x)
 {
+	if (x->cause == CAUSE_DIED || x->cause == CAUSE_BROKER_GONE)
+		died(x);
 	x->killed = true;
 	pool_remove(x);
 	box_disarm(x);
@@ -402,7 +433,7 @@ act_remove(struct box *x)
 static void
 act_lost(struct box *x)
 {
-	x->cause = CAUSE_DIED;
+	died(x);
 	pool_remove(x);
 	box_runs_ended(x);
 	box_close_stream(x);
@@ -433,7 +464,7 @@ act_linger(struct box *x)
 static void
 act_vanish(struct box *x)
 {
-	x->cause = CAUSE_DIED;
+	died(x);
 	box_runs_ended(x);
 	box_bury(x, true);
 }

@@ -13,6 +13,8 @@ struct session_run {            /* one run's half of it: from its number to its 
 	uint64_t sent[STREAMS]; /* 0: stdin bytes we wrote; others: output bytes the guest sent */
 	uint64_t granted[STREAMS]; /* cumulative limits of the same */
 	uint64_t tail[STREAMS];
+	uint64_t marked[STREAMS], marked_tail[STREAMS]; /* of sent and tail: done with */
+	uint64_t ordered_seq;                           /* the frame that was its h_run */
 	uint32_t spec_bytes;
 	bool running, stdin_closed;
 	bool told;  /* the guest knows of it: something was written */
@@ -23,8 +25,10 @@ struct session {
 	uint64_t guest_seq, host_seq, host_acked, pong_ms;
 	struct session_run run[GUEST_RUNS_MAX];
 	uint32_t last_run, unacked, stderr_bytes;
-	size_t chatter; /* bytes without credit since the last ping */
+	size_t chatter;      /* bytes without credit since the last ping */
+	uint64_t marked_seq; /* up to this guest frame all is done with */
 	bool hello, ready;
+	bool stands; /* SYNC was answered: how its runs stand may follow */
 };
 void session_init(struct session *s);
 void session_done(struct session *s);
@@ -40,8 +44,18 @@ int session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
  * or -EPROTO when the frontend broke a rule. */
 int session_host_frame(struct session *s, uint32_t number, uint32_t type, uint32_t stream,
 		       const struct ipc_bin *data, uint8_t *out);
+/* Takes over a stream that a former broker had: host frames go on behind host_seq. guest_seq and
+ * last_run were set before. */
+void session_resume(struct session *s, uint64_t host_seq);
+/* A run of it, as it was when guest_seq was done with; NULL: no place. */
+struct session_run *
+session_run_resume(struct session *s, uint32_t number, const uint64_t *sent, const uint64_t *tail);
+bool session_owes(const struct session *s, bool now); /* an acknowledgement is due */
+void session_mark(struct session *s);                 /* what has come so far is done with */
 /* All return 0 when there is nothing to write. */
-size_t session_ack(struct session *s, bool now, uint8_t *out);
+size_t session_ack(struct session *s, uint8_t *out); /* up to the mark */
+size_t session_credit(struct session *s, uint32_t number, uint32_t stream, uint64_t limit,
+		      uint8_t *out); /* whatever the limit was */
 size_t session_end_frame(struct session *s, uint32_t number, enum end_cause cause, uint8_t *out);
 /* A grant of our own, for output that is kept and read by nobody. */
 size_t session_own_credit(struct session *s, uint32_t number, uint32_t stream, uint8_t *out);
@@ -90,6 +104,7 @@ struct box {
 	struct engine_result why; /* of ON_FAILED; borrowed for the event */
 	char container[65];
 	uint32_t pid, removals, lifetime_s;
+	uint32_t away_s; /* with CAUSE_BROKER_GONE: the silence it did not survive; 0 unknown */
 	uint8_t secret[32];
 	uint64_t end_ns, born_ms, warm_ms, baseline_ms, affinity;
 	uint64_t told_ns;       /* the deadline the reaper has; 0: none */
@@ -99,6 +114,8 @@ struct box {
 	struct session session;
 	struct event *timer;
 	struct box_spec *spec;
+	uint32_t kept; /* its place among what the next broker inherits, or KEEP_NONE */
+	struct resume resume;
 	TAILQ_ENTRY(box) pool_entry; /* in its pool's ready list while WARM */
 	TAILQ_ENTRY(box) grave_entry;
 };
@@ -113,6 +130,9 @@ const char *box_cell(enum box_state s, enum box_event ev, enum box_state *ret_ne
 /* A new box, its intent sent. NULL when the reaper's link is missing or a table is full. */
 struct box *box_new(struct broker *b, const struct profile *p, enum box_class c, bool prestart,
 		    const struct limits *limits, uint32_t lifetime_s);
+/* A former broker's, CLAIMED; nothing is sent. */
+struct box *box_restore(struct broker *b, uint64_t id, const struct profile *p, enum box_class c,
+			const struct limits *limits);
 struct box *box_find(struct broker *b, uint64_t id);
 void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
 void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER */
@@ -124,6 +144,8 @@ void box_runs_ended(struct box *x);                  /* by its cause */
 void box_tell_deadline(struct box *x); /* the earliest of its runs, where that changed */
 void box_ask_baseline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
+/* Acknowledges what came where it is due; now: all of it. */
+void box_ack(struct box *x, bool now);
 void box_grave_empty(struct broker *b);
 void box_discard(struct box *x); /* the process ends: forgets it, tells nobody */
 void box_close_stream(struct box *x);
@@ -131,6 +153,7 @@ void box_tell_kill(struct box *x);       /* out of the pool; the reaper is to ki
 void box_bury(struct box *x, bool tell); /* GONE; tell: the reaper must hear of it */
 
 /* ---- pins.c ---- */
+uint64_t pins_take_again(struct broker *b, uint64_t mask); /* a former broker took it */
 uint64_t pins_take(struct broker *b, uint32_t cpus_milli); /* mask; 0: runs anywhere */
 void pins_give(struct broker *b, uint64_t mask);
 

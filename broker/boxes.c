@@ -128,6 +128,7 @@ box_new(struct broker *b, const struct profile *p, enum box_class c, bool presta
 	*x = (struct box){.id = b->next_box,
 			  .b = b,
 			  .state = BOX_ASKED,
+			  .kept = KEEP_NONE,
 			  .box_class = c,
 			  .prestart = prestart && c != BOX_SHELL,
 			  .profile = p,
@@ -148,6 +149,29 @@ box_new(struct broker *b, const struct profile *p, enum box_class c, bool presta
 	(void)orders_send(b,
 			  IPC_ROW(watch_intend, .box = x->id, .name = IPC_STR(x->spec->name),
 				  .end_ns = x->end_ns, .secret = {x->secret, sizeof(x->secret)}));
+	return x;
+}
+
+struct box *
+box_restore(struct broker *b, uint64_t id, const struct profile *p, enum box_class c,
+	    const struct limits *limits)
+{
+	struct box *x = xcalloc(1, sizeof(*x));
+
+	*x = (struct box){.id = id,
+			  .b = b,
+			  .state = BOX_CLAIMED,
+			  .kept = KEEP_NONE,
+			  .box_class = c,
+			  .profile = p,
+			  .limits = *limits};
+	session_init(&x->session);
+	buf_init(&x->resume.seen, RESUME_SEEN_MAX);
+	TAILQ_INIT(&x->runs);
+	x->timer = evtimer_new(b->base, on_timer, x);
+	x->spec = xcalloc(1, sizeof(*x->spec)); /* for its name; it is made already */
+	if (!x->timer || idmap_put(b->boxes, id, x) < 0)
+		fatal("no room for a box");
 	return x;
 }
 
@@ -175,6 +199,32 @@ box_send(struct box *x, enum guest_type type, const void *payload, size_t len)
 		return -EPIPE;
 	n = guest_frame_write(out, type, 0, 0, 0, payload, len);
 	return attach_send(x->attach, out, n);
+}
+
+/* What a frontend's socket has not taken could not be handed on by the next broker. */
+static bool
+all_handed_on(const struct box *x)
+{
+	const struct run *r;
+
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (r->front && r->front->link && link_queued(r->front->link) > 0)
+		return false;
+	return true;
+}
+
+void
+box_ack(struct box *x, bool now)
+{
+	uint8_t out[GUEST_HEADER_LEN + 8 + GUEST_CRC_LEN];
+	size_t n;
+
+	if (!x->attach || !session_owes(&x->session, now) || (!now && !all_handed_on(x)))
+		return;
+	adopt_mark(x);
+	n = session_ack(&x->session, out);
+	if (n)
+		(void)attach_send(x->attach, out, n); /* a dead stream says so itself */
 }
 
 void
@@ -235,6 +285,7 @@ box_grave_empty(struct broker *b)
 		TAILQ_REMOVE(&b->grave, x, grave_entry);
 		event_free(x->timer);
 		session_done(&x->session);
+		buf_done(&x->resume.seen);
 		secret_wipe(x->secret, sizeof(x->secret));
 		free(x->spec);
 		free(x);

@@ -78,6 +78,7 @@ struct fit {
 struct fit policy_fit(enum box_class box_class, const struct limits *have,
 		      const struct limits *want, uint32_t call_flags, bool can_update);
 
+#include "keep.h"
 #include "box.h"
 #include "store.h"
 
@@ -270,7 +271,12 @@ struct broker {
 	struct sandboxes sandboxes;
 	struct probe probe;
 	struct sweep sweep;
-	struct store *store; /* NULL: nothing is kept */
+	struct store *store;    /* NULL: nothing is kept */
+	struct keep *keep;      /* NULL: no sandbox outlives us */
+	uint64_t tick_ms;       /* of the last tick */
+	uint64_t fronts_due_ms; /* when frontends of a former broker's sandboxes must have come */
+	uint64_t away_ms,
+		away_at_ms; /* the last time no broker served for long: how long, until when */
 	struct auth auth;
 	struct layers_row layers[8];
 	size_t n_layers;

@@ -51,6 +51,8 @@ run_written(struct run *r)
 				r->owner);
 	if (r->flags & CALL_BACKGROUND)
 		run_let_go(r, RUN_running);
+	if (r->within)
+		adopt_note(x);
 }
 
 /* r may be gone. */
@@ -65,6 +67,8 @@ write_frame(struct run *r, const struct ipc_call_frame *m)
 	n = session_host_frame(&x->session, r->number, m->type, m->stream, &m->data, out);
 	if (n < 0)
 		return n;
+	if (r->within && r->phase == PHASE_GRANTED)
+		adopt_note(x); /* the next broker must not use its number for another */
 	if (last) {
 		r->run_us = clock_now_us(); /* before the write: it may cost us the processor */
 		r->run_seq = x->session.host_seq;
@@ -202,28 +206,57 @@ guest_exit(struct run *r, const struct guest_frame *f)
 		box_tell_deadline(x); /* of its other runs; none may be left */
 }
 
+/* What a guest sends again after a broker's death is new only behind what was there already. */
+static size_t
+skip_known(uint64_t *known, size_t len)
+{
+	size_t n = *known < len ? (size_t)*known : len;
+
+	*known -= n;
+	return n;
+}
+
+static void
+hand_on(struct run *r, const struct guest_frame *f)
+{
+	bool output = f->row->type == GUEST_g_out, tail = f->row->type == GUEST_g_tail;
+	size_t skip = output ? skip_known(&r->had[f->stream], f->len)
+		      : tail ? skip_known(&r->had_tail[f->stream], f->len)
+			     : 0;
+
+	if (!r->front || ((output || tail) && skip == f->len))
+		return;
+	(void)link_send(r->front->link,
+			IPC_ROW(run_frame, .call = r->call, .type = f->row->type,
+				.stream = f->stream, .data = {f->payload + skip, f->len - skip}));
+}
+
+static void
+keep_output(struct run *r, const struct guest_frame *f)
+{
+	bool tail = f->row->type == GUEST_g_tail;
+	size_t skip;
+
+	if (f->row->type != GUEST_g_out && !tail)
+		return;
+	skip = skip_known(tail ? &r->stored_tail[f->stream] : &r->stored[f->stream], f->len);
+	if (skip < f->len)
+		store_put(r->b->store, r->kept, f->stream, f->payload + skip, f->len - skip, tail);
+}
+
 void
 run_guest_frame(struct run *r, const struct guest_frame *f)
 {
-	uint8_t ack[GUEST_HEADER_LEN + 8 + GUEST_CRC_LEN];
 	struct box *x = r->box;
-	size_t n;
 
 	if (f->row->type == GUEST_g_exit) {
 		guest_exit(r, f);
 		return;
 	}
 	/* On its way to the client first: the store's fresh pages take their time. */
-	if (r->front)
-		(void)link_send(r->front->link,
-				IPC_ROW(run_frame, .call = r->call, .type = f->row->type,
-					.stream = f->stream, .data = {f->payload, f->len}));
-	if (f->row->type == GUEST_g_out || f->row->type == GUEST_g_tail)
-		store_put(r->b->store, r->kept, f->stream, f->payload, f->len,
-			  f->row->type == GUEST_g_tail);
+	hand_on(r, f);
+	keep_output(r, f);
 	if (!r->front && f->row->type == GUEST_g_out)
 		feed_stream(r, f->stream);
-	n = session_ack(&x->session, false, ack);
-	if (n && x->attach)
-		(void)attach_send(x->attach, ack, n); /* a dead stream says so itself */
+	box_ack(x, false);
 }

@@ -54,16 +54,11 @@ refresh_baseline(struct box *x, uint64_t now_ms)
 static void
 ping_one(struct box *x)
 {
-	uint8_t ack[GUEST_HEADER_LEN + 8 + GUEST_CRC_LEN];
-	size_t n;
-
 	if (!x->attach || x->state < BOX_ATTACHED || x->state >= BOX_ENDING)
 		return;
 	x->session.chatter = 0;
 	(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */
-	n = session_ack(&x->session, true, ack);
-	if (n)
-		(void)attach_send(x->attach, ack, n);
+	box_ack(x, true);
 }
 
 /* The reaper's clock and the guest's come first; this one is for when both are away. */
@@ -90,6 +85,7 @@ broker_tick(struct broker *b)
 	size_t cursor = 0;
 	void *obj;
 
+	resume_tick(b, now);
 	if (b->stopping && now >= b->stop_at_ms)
 		(void)event_base_loopbreak(b->base);
 	if (!b->stopping && !b->reaper && now - b->no_reaper_ms >= NO_REAPER_MS) {
@@ -156,6 +152,7 @@ broker_done(struct broker *b)
 	void *obj;
 
 	b->stopping = true;
+	keep_close(TAKE(b->keep)); /* what is to outlive us stands there */
 	while ((f = TAILQ_FIRST(&b->fronts)))
 		front_close(f);
 	while (b->boxes && idmap_next(b->boxes, &cursor, &id, &obj))

@@ -15,7 +15,7 @@
 #include "confine.h"
 
 static uint32_t
-confine_self(int argc, char **argv, struct store **ret_store)
+confine_self(int argc, char **argv, struct store **ret_store, struct keep **ret_keep)
 {
 	struct confine_plan plan = {.table = TABLE_BROKER};
 	uint32_t layers = 0;
@@ -35,6 +35,9 @@ confine_self(int argc, char **argv, struct store **ret_store)
 	r = store_open(FD_STATE, ret_store);
 	if (r < 0)
 		fatal("the memory for kept output: error %d", r);
+	r = keep_open(FD_STATE, KEEP_AT, ret_keep);
+	if (r < 0)
+		fatal("the memory for sandboxes: error %d", r);
 	r = confine_lock(&plan, &layers);
 	if (r < 0)
 		fatal("confine_lock: error %d", r);
@@ -50,15 +53,17 @@ main(int argc, char **argv)
 	static struct broker broker;
 	struct event_base *base;
 	struct store *store = NULL;
+	struct keep *keep = NULL;
 	uint32_t layers;
 	int r;
 
 	log_init("bailey-broker", LOG_L_WARNING);
-	layers = confine_self(argc, argv, &store);
+	layers = confine_self(argc, argv, &store, &keep);
 	base = loop_new();
 	if (!base || broker_init(&broker, base) < 0)
 		fatal("no event loop");
 	broker.store = store;
+	broker.keep = keep;
 	if (supervised_open(&broker, FD_SUPERVISOR) < 0 || orders_open(&broker, FD_PEER) < 0)
 		fatal("the supervisor gave no links");
 	r = link_send(broker.supervisor, IPC_ROW(ready, .version = IPC_VERSION, .layers = layers));

@@ -111,6 +111,13 @@ on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
+on_watch_kept(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	(void)l;
+	resume_on_kept(ctx, &row->u.watch_kept);
+}
+
+static void
 on_done(void *ctx, uint64_t tag, const struct engine_result *r)
 {
 	(void)ctx;
@@ -159,6 +166,8 @@ on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
 			(void)orders_send(b, IPC_ROW(watch_gone, .box = m->box));
 		return;
 	}
+	if (x->state == BOX_CLAIMED)
+		return; /* the answer to its claim says why it ends; the order comes again */
 	if (x->create_pending) {
 		/* Not before the engine has answered: it would find nothing to remove. */
 		x->remove_wanted = true;
@@ -176,6 +185,7 @@ static const struct link_route routes[] = {
 	{.num = IPC_NUM_order_kill, .handler = on_order_kill},
 	{.num = IPC_NUM_order_remove, .handler = on_order_remove},
 	{.num = IPC_NUM_sweep_verdict, .handler = broker_on_sweep_verdict},
+	{.num = IPC_NUM_watch_kept, .handler = on_watch_kept},
 };
 
 /* All a new reaper must hear about a box; watch rows are idempotent. */
@@ -184,12 +194,18 @@ announce(struct box *x)
 {
 	struct broker *b = x->b;
 
+	if (x->state == BOX_CLAIMED && !x->pid_known) {
+		resume_claim(x); /* the ledger may know it; we do not know its secret yet */
+		return;
+	}
 	(void)orders_send(b,
 			  IPC_ROW(watch_intend, .box = x->id, .name = IPC_STR(x->spec->name),
 				  .end_ns = x->end_ns, .secret = {x->secret, sizeof(x->secret)}));
 	if (x->container[0])
 		(void)orders_send(b, IPC_ROW(watch_created, .box = x->id,
 					     .container = IPC_STR(x->container), .pid = x->pid));
+	if (x->kept != KEEP_NONE)
+		(void)orders_send(b, IPC_ROW(watch_stays, .box = x->id));
 	x->answers = x->asks; /* the former reaper's will not come */
 	x->told_ns = 0;
 	box_tell_deadline(x);

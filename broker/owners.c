@@ -104,6 +104,7 @@ front_open(struct broker *b, const struct ipc_peer *peer, int fd)
 		return -ENOMEM;
 	}
 	link_set_state(f->link, f->owner ? FRONT_BOUND : FRONT_NOBODY);
+	sandbox_front_back(f);
 	return 0;
 }
 

@@ -31,6 +31,14 @@ pins_take(struct broker *b, uint32_t cpus_milli)
 	return mask;
 }
 
+uint64_t
+pins_take_again(struct broker *b, uint64_t mask)
+{
+	for (uint32_t c = 0; c < ARRAY_LEN(b->cpu_boxes); c++)
+		b->cpu_boxes[c] += (uint32_t)(mask >> c & 1);
+	return mask;
+}
+
 void
 pins_give(struct broker *b, uint64_t mask)
 {

@@ -111,6 +111,7 @@ on_image(void *ctx, const struct engine_result *r, const char *image_id)
 		pool_drain(b); /* built anew: waiting boxes are of the old one */
 	(void)snprintf(p->image_id, sizeof(p->image_id), "%s", image_id);
 	settle(b, ENGINE_UP, 0, RUN_ok, "");
+	resume_all(b);
 	admission_pump(b);
 	events_watch(b);
 	if (!p->swept) {

@@ -149,6 +149,7 @@ const struct link_route requests_routes[] = {
 	{.num = IPC_NUM_cancel_tag, .handler = broker_on_cancel_tag, BOUND},
 	{.num = IPC_NUM_ask_answer, .handler = broker_on_ask_answer, BOUND},
 	{.num = IPC_NUM_session_note, .handler = broker_on_session_note, BOUND},
+	{.num = IPC_NUM_call_resume, .handler = broker_on_call_resume, BOUND},
 	{.num = IPC_NUM_token_check, .handler = broker_on_token_check},
 };
 const size_t requests_n_routes = ARRAY_LEN(requests_routes);

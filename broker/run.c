@@ -178,6 +178,7 @@ facts_of(const struct run *r, const struct ipc_watch_figures *final)
 				  .within = r->within,
 				  .alone = r->alone,
 				  .unheard = r->box && r->run_seq > r->box->session.host_acked,
+				  .away_s = r->box ? r->box->away_s : 0,
 				  .baseline = base && base->have ? base : NULL,
 				  .final = final};
 }
@@ -245,12 +246,14 @@ finish(struct run *r, enum run_status status, const char *message, uint32_t retr
 	close_kept(r, status);
 	x = detach(r);
 	leave(r);
-	if (x && within)
+	if (x && within) {
 		sandbox_used(x);
-	else if (x && cause == CAUSE_DONE && b->in_flight == 0 && b->queued == 0)
+		adopt_mark(x);
+	} else if (x && cause == CAUSE_DONE && b->in_flight == 0 && b->queued == 0) {
 		box_event(x, ON_DONE);
-	else if (x)
+	} else if (x) {
 		box_end(x, cause == CAUSE_NONE ? CAUSE_START : cause);
+	}
 }
 
 void
@@ -418,6 +421,45 @@ run_start_within(struct run *r, struct box *x)
 }
 
 void
+run_wait_within(struct run *r, struct box *x)
+{
+	r->within = true;
+	r->start = START_WARM;
+	r->left_queue_ms = r->queued_ms;
+	attach(r, x);
+	run_set_phase(r, PHASE_STARTING);
+	count_in_flight(r, true);
+}
+
+void
+run_begin_within(struct run *r)
+{
+	r->number = session_run_open(&r->box->session);
+	if (r->number)
+		run_grant(r);
+	else
+		run_finish(r, RUN_busy, NULL, admission_retry_ms(r->b));
+}
+
+void
+run_rejoin(struct run *r, struct front *f, uint64_t call)
+{
+	r->front = f;
+	r->call = call;
+	r->awaits = 0;
+	TAILQ_INSERT_TAIL(&f->runs, r, front_entry);
+	count_in_flight(r, true);
+}
+
+void
+run_forget(struct run *r)
+{
+	close_kept(r, RUN_lost);
+	(void)detach(r);
+	leave(r);
+}
+
+void
 run_box_ready(struct run *r)
 {
 	if (r->phase != PHASE_STARTING)
@@ -502,10 +544,10 @@ run_box_ended(struct run *r, enum end_cause cause)
 		r->cause = cause_for(r, cause);
 	if (r->phase == PHASE_STARTING && cause == CAUSE_UNUSED) {
 		run_finish(r, RUN_engine_unavailable, "Bailey is stopping.", 0);
-	} else if (r->phase == PHASE_STARTING) {
+	} else if (r->phase == PHASE_STARTING && !r->within) {
 		run_box_failed(r, &why);
 	} else if (cause == CAUSE_DEADLINE || cause == CAUSE_DESTROYED ||
-		   r->phase == PHASE_GRANTED) {
+		   r->phase == PHASE_GRANTED || r->phase == PHASE_STARTING) {
 		facts = facts_of(r, NULL);
 		status = verdict_status(&facts);
 		run_finish(r, status, verdict_message(&facts, status, text, sizeof(text)), 0);
@@ -545,6 +587,7 @@ run_withdraw(struct run *r, enum run_status status, enum end_cause cause)
 		r->withdrawn = true;
 		run_let_go(r, status);
 		run_set_timer(r, WITHDRAWN_MS);
+		adopt_note(r->box);
 	} else {
 		run_finish(r, status, NULL, 0);
 	}

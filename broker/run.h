@@ -42,6 +42,12 @@ struct run {
 	uint64_t overtaken_ms; /* in the queue: when one behind it was started first; 0: never */
 	uint64_t deadline_ns;  /* the reaper's; 0: none */
 	uint64_t run_seq;      /* of its h_run in the box's stream; 0: not written */
+	uint64_t awaits; /* the frontend whose call it is, with a former broker; 0: none, or it came
+			  */
+	/* Of what comes again: bytes that are kept already, that the frontend has; what it granted.
+	 */
+	uint64_t stored[STREAMS], stored_tail[STREAMS], had[STREAMS], had_tail[STREAMS];
+	uint64_t credit[STREAMS];
 	struct ipc_watch_figures baseline; /* within: as it started */
 	struct guest_g_exit exit;
 	uint8_t exit_raw[104];
@@ -53,6 +59,12 @@ struct run *run_new(struct front *f, const struct ipc_call_submit *m, const stru
 void run_start_in(struct run *r, struct box *x, const struct fit *fit); /* waiting box */
 void run_start_cold(struct run *r);
 void run_start_within(struct run *r, struct box *x); /* in a sandbox; it has room */
+/* The same where the sandbox's session is still to go on; then run_begin_within. */
+void run_wait_within(struct run *r, struct box *x);
+void run_begin_within(struct run *r);
+/* After a former broker: its call is f's again. */
+void run_rejoin(struct run *r, struct front *f, uint64_t call);
+void run_forget(struct run *r); /* nothing of it began, and its frontend knows */
 /* Its call is answered now. In a sandbox what it started is told to end; else its box ends. May
  * free r. */
 void run_withdraw(struct run *r, enum run_status status, enum end_cause cause);
@@ -88,6 +100,7 @@ struct run_facts {
 	const struct limits *limits; /* for the words; NULL: not known */
 	bool within, alone;          /* in a sandbox; and by itself there */
 	bool unheard;                /* its guest has not said that h_run reached it */
+	uint32_t away_s;             /* for how long no broker served */
 	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
 };
 enum run_status verdict_status(const struct run_facts *f);
@@ -95,5 +108,7 @@ const char *verdict_message(const struct run_facts *f, enum run_status s, char *
 void verdict_figures(const struct run_facts *f, struct ipc_call_ended *out);
 /* Who or what ended a sandbox, as the middle of a sentence: "it was idle". */
 const char *verdict_cause(enum end_cause cause);
+/* The same with the broker's silence named, where there was one. */
+const char *verdict_why(enum end_cause cause, uint32_t away_s, char *out, size_t cap);
 
 #endif

@@ -48,6 +48,7 @@ forget(struct broker *b, struct sandbox *s)
 	TAILQ_REMOVE(&b->sandboxes.ended, s, entry);
 	b->sandboxes.n_ended--;
 	s->owner->ended--;
+	adopt_forget(b, s);
 	(void)idmap_take(b->sandboxes.by_id, key_of(s->id, 32));
 	owner_unref(b, s->owner);
 	free(s);
@@ -107,6 +108,7 @@ sandbox_new(struct run *r)
 			      .profile = r->profile,
 			      .keep = r->flags & CALL_KEEP,
 			      .hold = r->flags & CALL_HOLD,
+			      .kept = KEEP_NONE,
 			      .memory_bytes = x->limits.memory_bytes,
 			      .cpus_milli = x->limits.cpus_milli,
 			      .born_ms = now,
@@ -115,6 +117,7 @@ sandbox_new(struct run *r)
 			      .idle_ms = (uint64_t)r->idle_s * 1000};
 	if (s->hold || (r->owner->kind != OWNER_TOKEN && !s->keep))
 		s->front = r->front;
+	s->front_peer = s->front ? s->front->peer_id : 0;
 	do {
 		random_bytes(raw, sizeof(raw));
 		hex_encode(s->id, raw, sizeof(raw));
@@ -135,6 +138,7 @@ sandbox_born(struct run *r)
 	box_event(x, ON_STAY);
 	x->sandbox = sandbox_new(r);
 	tally_add(TALLY_sandboxes_made);
+	adopt_keep(x);
 	log_info("box=%" PRIu64 " stays class=%d hold=%d ttl_s=%u idle_s=%u", x->id,
 		 (int)x->box_class, x->sandbox->hold, r->ttl_s, r->idle_s);
 }
@@ -153,7 +157,7 @@ static void
 not_found(struct front *f, uint64_t call, const struct sandbox *s)
 {
 	uint64_t ago_s = s ? (clock_now_ms() - s->ended_ms) / 1000 : 0;
-	char text[400];
+	char text[400], why[80];
 
 	if (!s) { /* the frontend's words, the same as for what is no id */
 		front_refuse(f, call, RUN_not_found, "", 0);
@@ -162,7 +166,7 @@ not_found(struct front *f, uint64_t call, const struct sandbox *s)
 	(void)snprintf(text, sizeof(text),
 		       "This sandbox ended %" PRIu64 " seconds ago because %s. "
 		       "container_create_sandbox makes another one.",
-		       ago_s, verdict_cause(s->cause));
+		       ago_s, verdict_why(s->cause, s->away_s, why, sizeof(why)));
 	front_refuse(f, call, RUN_not_found, text, 0);
 }
 
@@ -202,7 +206,10 @@ sandbox_submit(struct front *f, const struct ipc_call_submit *m)
 	s->used_ms = clock_now_ms();
 	r = run_new(f, m, &d);
 	r->box_class = s->box->box_class;
-	run_start_within(r, s->box);
+	if (s->box->state == BOX_CLAIMED)
+		run_wait_within(r, s->box);
+	else
+		run_start_within(r, s->box);
 }
 
 void
@@ -223,7 +230,10 @@ sandbox_box_ended(struct box *x)
 	s->box = NULL;
 	s->front = NULL;
 	s->cause = x->cause;
+	s->away_s = x->away_s;
 	s->ended_ms = clock_now_ms();
+	adopt_note_ended(s, b);
+	adopt_drop(x);
 	log_info("box=%" PRIu64 " stays no longer cause=%d age_ms=%" PRIu64, x->id, (int)s->cause,
 		 s->ended_ms - s->born_ms);
 	if (!s->hold) {
@@ -247,6 +257,76 @@ sandbox_front_gone(struct front *f)
 		if (s->front == f)
 			box_end(s->box, CAUSE_OWNER_GONE);
 	}
+}
+
+/* ---- after a former broker ---- */
+
+bool
+sandbox_known(const struct broker *b, const char *id)
+{
+	return idmap_get(b->sandboxes.by_id, key_of(id, 32)) != NULL;
+}
+
+int
+sandbox_restore(struct broker *b, struct sandbox *s, struct box *x)
+{
+	int r = idmap_put(b->sandboxes.by_id, key_of(s->id, 32), s);
+
+	if (r < 0)
+		return r;
+	s->box = x;
+	if (!x) {
+		TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
+		b->sandboxes.n_ended++;
+		s->owner->ended++;
+		return 0;
+	}
+	x->sandbox = s;
+	TAILQ_INSERT_TAIL(&b->sandboxes.live, s, entry);
+	s->owner->sandboxes++;
+	b->sandboxes.memory_bytes += s->memory_bytes;
+	return 0;
+}
+
+void
+sandbox_front_back(struct front *f)
+{
+	struct sandbox *s;
+
+	TAILQ_FOREACH(s, &f->b->sandboxes.live, entry)
+	if (!s->front && s->front_peer && s->front_peer == f->peer_id)
+		s->front = f;
+}
+
+void
+sandbox_fronts_due(struct broker *b)
+{
+	struct sandbox *s, *next;
+
+	for (s = TAILQ_FIRST(&b->sandboxes.live); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (!s->front && s->front_peer)
+			box_end(s->box, CAUSE_OWNER_GONE);
+	}
+}
+
+void
+sandbox_refuse_lost(struct front *f, uint64_t call, const struct ipc_str *id)
+{
+	const struct sandbox *s = sandbox_find(f, id);
+	struct run_facts facts = {.within = true, .cause = CAUSE_BROKER_GONE};
+	char text[400];
+
+	if (s && s->box) {
+		front_refuse(f, call, RUN_lost,
+			     "The run was lost while a process of Bailey was started again; its "
+			     "sandbox goes on.",
+			     0);
+		return;
+	}
+	facts.cause = s ? s->cause : CAUSE_BROKER_GONE;
+	facts.away_s = s ? s->away_s : 0;
+	front_refuse(f, call, RUN_lost, verdict_message(&facts, RUN_lost, text, sizeof(text)), 0);
 }
 
 /* A run going on is use. */

@@ -15,6 +15,9 @@ struct sandbox {
 	struct box *box; /* NULL: it ended */
 	struct owner *owner;
 	struct front *front; /* whose end is its end; NULL: nobody's */
+	uint64_t front_peer; /* its number, which the next broker hears again; 0: nobody's */
+	uint32_t kept;       /* ended: its place among what the next broker inherits */
+	uint32_t away_s;     /* ended: the broker's silence that it did not survive */
 	const struct profile *profile;
 	bool keep, hold;
 	uint64_t memory_bytes;
@@ -39,6 +42,13 @@ void sandbox_submit(struct front *f, const struct ipc_call_submit *m);
 void sandbox_box_ended(struct box *x);    /* from box.c: its end has begun */
 void sandbox_used(struct box *x);         /* one of its runs is over */
 void sandbox_front_gone(struct front *f); /* ends those that end with it */
+/* Of a former broker: living in x, or (x NULL) ended. -EEXIST. */
+int sandbox_restore(struct broker *b, struct sandbox *s, struct box *x);
+bool sandbox_known(const struct broker *b, const char *id);
+void sandbox_front_back(struct front *f);  /* a frontend of a former broker's sandboxes came */
+void sandbox_fronts_due(struct broker *b); /* those that have not come will not */
+/* A run of a former broker's that f asks for is not there. */
+void sandbox_refuse_lost(struct front *f, uint64_t call, const struct ipc_str *id);
 void sandbox_tick(struct broker *b, uint64_t now_ms);
 void broker_on_sandbox_list(void *ctx, struct link *l, const struct ipc_row *row);
 void broker_on_sandbox_destroy(void *ctx, struct link *l, const struct ipc_row *row);

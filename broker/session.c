@@ -156,8 +156,10 @@ frame_allowed(struct session *s, const struct guest_frame *f)
 		return -EBADMSG;
 	if (!s->hello && f->row->type != GUEST_g_hello)
 		return -EBADMSG;
-	if (f->row->sequenced)
+	if (f->row->sequenced) {
 		s->guest_seq++;
+		s->stands = false;
+	}
 	if (f->row->type == GUEST_g_hello) {
 		if (s->hello)
 			return -EBADMSG;
@@ -172,6 +174,8 @@ frame_allowed(struct session *s, const struct guest_frame *f)
 	}
 	if (f->row->type == GUEST_g_pong)
 		return 0;
+	if (f->row->type == GUEST_g_stands)
+		return s->stands && f->run ? 0 : -EBADMSG;
 	if (f->row->type == GUEST_g_ack)
 		return ack_allowed(s, f);
 	if (f->row->type == GUEST_g_credit)
@@ -313,8 +317,12 @@ session_host_frame(struct session *s, uint32_t number, uint32_t type, uint32_t s
 	if (r < 0)
 		return r;
 	n->told = true;
+	if (row->sequenced)
+		s->host_seq++;
+	if (row->type == GUEST_h_run)
+		n->ordered_seq = s->host_seq;
 	return (int)guest_frame_write(out, row->type, (uint8_t)stream, number,
-				      row->sequenced ? ++s->host_seq : 0, data->data, data->len);
+				      row->sequenced ? s->host_seq : 0, data->data, data->len);
 }
 
 size_t
@@ -348,14 +356,71 @@ session_own_credit(struct session *s, uint32_t number, uint32_t stream, uint8_t 
 }
 
 size_t
-session_ack(struct session *s, bool now, uint8_t *out)
+session_credit(struct session *s, uint32_t number, uint32_t stream, uint64_t limit, uint8_t *out)
 {
-	struct guest_h_ack m = {.seq = s->guest_seq};
+	struct session_run *n = session_run(s, number);
+	struct guest_h_credit m = {.limit = limit};
 	uint8_t payload[8];
 
-	if (!s->unacked || (!now && s->unacked < ACK_EVERY))
+	if (!n)
+		return 0;
+	n->granted[stream] = limit;
+	guest_put_h_credit(&m, payload);
+	return guest_frame_write(out, GUEST_h_credit, (uint8_t)stream, number, 0, payload,
+				 sizeof(payload));
+}
+
+bool
+session_owes(const struct session *s, bool now)
+{
+	return now ? s->unacked > 0 : s->unacked >= ACK_EVERY;
+}
+
+void
+session_mark(struct session *s)
+{
+	s->marked_seq = s->guest_seq;
+	for (size_t i = 0; i < GUEST_RUNS_MAX; i++) {
+		memcpy(s->run[i].marked, s->run[i].sent, sizeof(s->run[i].marked));
+		memcpy(s->run[i].marked_tail, s->run[i].tail, sizeof(s->run[i].marked_tail));
+	}
+}
+
+size_t
+session_ack(struct session *s, uint8_t *out)
+{
+	struct guest_h_ack m = {.seq = s->marked_seq};
+	uint8_t payload[8];
+
+	if (!s->unacked)
 		return 0;
 	s->unacked = 0;
 	guest_put_h_ack(&m, payload);
 	return guest_frame_write(out, GUEST_h_ack, 0, 0, 0, payload, sizeof(payload));
+}
+
+void
+session_resume(struct session *s, uint64_t host_seq)
+{
+	s->host_seq = s->host_acked = host_seq;
+	s->hello = s->ready = s->stands = true;
+	s->pong_ms = clock_now_ms();
+	s->chatter = 0;
+}
+
+struct session_run *
+session_run_resume(struct session *s, uint32_t number, const uint64_t *sent, const uint64_t *tail)
+{
+	struct session_run *n = number ? place_of(s, 0) : NULL;
+
+	if (!n)
+		return NULL;
+	*n = (struct session_run){.number = number, .running = true, .told = true};
+	for (size_t i = 0; i < STREAMS; i++) {
+		n->sent[i] = n->marked[i] = sent[i];
+		n->tail[i] = n->marked_tail[i] = tail[i];
+		/* What was granted meanwhile is unknown; it cannot be more. */
+		n->granted[i] = sent[i] + CREDIT_AHEAD_MAX;
+	}
+	return n;
 }

@@ -184,7 +184,9 @@ on_frame(void *ctx, const struct guest_frame *f)
 		box_end(x, CAUSE_BAD_FRAME);
 		return;
 	}
-	if (f->row->type == GUEST_g_pong)
+	if (f->row->type == GUEST_g_stands)
+		resume_on_stands(x, f);
+	else if (f->row->type == GUEST_g_pong)
 		x->session.pong_ms = clock_now_ms();
 	else if ((r = box_run(x, f->run))) /* only frames of a run carry its number */
 		run_guest_frame(r, f);
@@ -218,6 +220,8 @@ on_data(void *ctx, uint64_t tag, int stream, const uint8_t *p, size_t n)
 			box_end(x, CAUSE_BAD_FRAME);
 		return;
 	}
+	if (x->state == BOX_CLAIMED && !resume_data(x, &p, &n))
+		return;
 	before = x->state;
 	ready = x->session.hello && x->session.ready;
 	/* The reaper reads the counters while the output before EXIT is passed on. */
@@ -247,7 +251,7 @@ on_closed(void *ctx, uint64_t tag, int err)
 	(void)err;
 	if (!x)
 		return;
-	attach_free(TAKE(x->attach));
+	attach_free(TAKE(x->attach)); /* in state CLAIMED it is opened again */
 	box_event(x, ON_CLOSED);
 }
 

@@ -321,6 +321,50 @@ store_run_end(struct store *s, uint32_t run, const struct store_end *end)
 	store_list_ended(s, (uint16_t)run);
 }
 
+static void
+unlist_ended(struct store *s, uint16_t run)
+{
+	struct holder *h = &s->holders[s->holder[run]];
+	uint16_t *at = &h->oldest, last = NONE;
+
+	while (*at != NONE && *at != run) {
+		last = *at;
+		at = &s->after[*at];
+	}
+	if (*at == NONE)
+		return;
+	*at = s->after[run];
+	if (h->newest == run)
+		h->newest = last;
+}
+
+uint32_t
+store_run_resume(struct store *s, const char *run_id, const struct owner *o)
+{
+	uint32_t run = store_find(s, run_id, o);
+	struct entry *e = entry_of(s, run);
+
+	/* store_open has ended what went on. */
+	if (!e || e->state != ENTRY_ENDED || strcmp(e->run_id, run_id) != 0 ||
+	    e->status != RUN_lost || e->cause != CAUSE_BROKER_GONE)
+		return STORE_NONE;
+	unlist_ended(s, (uint16_t)run);
+	e->state = ENTRY_LIVE;
+	return run;
+}
+
+void
+store_has(const struct store *s, uint32_t run, uint32_t stream, struct store_has *ret)
+{
+	const struct stream *st = stream_of(entry_of(s, run), stream);
+
+	*ret = (struct store_has){.out = 0};
+	if (!st)
+		return;
+	ret->tail = st->gap ? st->ring : 0; /* the guest's last bytes fit in the ring */
+	ret->out = st->written - ret->tail;
+}
+
 void
 store_tick(struct store *s, uint64_t now_ms)
 {

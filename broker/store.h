@@ -29,6 +29,12 @@ void store_close(struct store *s);
  * store_run_end. */
 uint32_t
 store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o);
+/* A run that a former broker began goes on: STORE_NONE where nothing of it is kept. */
+uint32_t store_run_resume(struct store *s, const char *run_id, const struct owner *o);
+struct store_has {
+	uint64_t out, tail; /* bytes of g_out and of g_tail that were put */
+};
+void store_has(const struct store *s, uint32_t run, uint32_t stream, struct store_has *ret);
 /* Payload of g_out, or of g_tail (tail). Streams but 1 and 2 are not kept. Evicts ended runs for
  * room, the oldest of the owner that holds most; without room it keeps less. */
 void store_put(struct store *s, uint32_t run, uint32_t stream, const void *p, size_t n, bool tail);

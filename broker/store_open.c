@@ -75,7 +75,7 @@ entry_whole(struct store *s, struct marks *m, struct entry *e, uint64_t now)
 
 /* Takes the entry over, or forgets it. */
 static void
-adopt(struct store *s, struct marks *m, uint16_t run, uint64_t now)
+take(struct store *s, struct marks *m, uint16_t run, uint64_t now)
 {
 	struct entry *e = &s->entries[run];
 
@@ -99,7 +99,7 @@ adopt(struct store *s, struct marks *m, uint16_t run, uint64_t now)
 
 /* Reads the index by pread: it touches no page that was never used. */
 static int
-adopt_all(struct store *s, struct marks *m, int fd)
+adopt_entries(struct store *s, struct marks *m, int fd)
 {
 	struct entry page[8];
 	uint64_t now = clock_now_ms();
@@ -110,7 +110,7 @@ adopt_all(struct store *s, struct marks *m, int fd)
 			return -EIO;
 		for (uint32_t i = 0; i < ARRAY_LEN(page); i++)
 			if (page[i].state != ENTRY_FREE)
-				adopt(s, m, (uint16_t)(first + i), now);
+				take(s, m, (uint16_t)(first + i), now);
 	}
 	return 0;
 }
@@ -180,7 +180,7 @@ store_open(int fd, struct store **ret)
 	s->entries = map;
 	s->next = (uint16_t *)(void *)(s->map + NEXT_AT);
 	struct marks *m = xcalloc(1, sizeof(*m));
-	int r = adopt_all(s, m, fd);
+	int r = adopt_entries(s, m, fd);
 	if (r == 0)
 		order(s, m);
 	free(m);

@@ -58,6 +58,7 @@ on_configured(void *ctx, struct link *l, const struct ipc_row *row)
 	b->engine = engine_new(b->base, &b->engine_config);
 	if (!b->engine)
 		fatal("no engine client");
+	adopt_all(b);
 }
 
 static void

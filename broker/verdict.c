@@ -239,17 +239,26 @@ say_limit(const struct run_facts *f, enum run_status s, char *out, size_t cap)
 	return out;
 }
 
+const char *
+verdict_why(enum end_cause cause, uint32_t away_s, char *out, size_t cap)
+{
+	if (cause != CAUSE_BROKER_GONE || !away_s)
+		return verdict_cause(cause);
+	(void)snprintf(out, cap, "the broker was silent for %u s", away_s);
+	return out;
+}
+
 /* How a run ended whose box ended before it. */
 static const char *
 say_box_ended(const struct run_facts *f, enum run_status s, char *out, size_t cap)
 {
-	char limit[300];
+	char limit[300], why[80];
 
 	if (s == RUN_lost || s == RUN_cancelled)
 		(void)snprintf(out, cap,
 			       "The sandbox ended before the run did, because %s. What the run did "
 			       "is unknown and its files are gone; create another sandbox.",
-			       verdict_cause(f->cause));
+			       verdict_why(f->cause, f->away_s, why, sizeof(why)));
 	else
 		(void)snprintf(out, cap, "%s The sandbox ended with it; create another one.",
 			       say_limit(f, s, limit, sizeof(limit)));
@@ -260,6 +269,7 @@ const char *
 verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap)
 {
 	const char *words;
+	char why[80];
 
 	if (s == RUN_lost && f->cause == CAUSE_DEADLINE)
 		return "The sandbox did not confirm within its time limit that the code had "
@@ -270,6 +280,11 @@ verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t 
 	if (s == RUN_busy)
 		return "As many evaluations as may wait for this interpreter do. Try again when "
 		       "one has ended.";
+	if (s == RUN_lost && f->cause == CAUSE_BROKER_GONE) {
+		(void)snprintf(out, cap, "The sandbox ended because %s; the result is unknown.",
+			       verdict_why(f->cause, f->away_s, why, sizeof(why)));
+		return out;
+	}
 	if (s == RUN_lost && f->cause == CAUSE_BAD_FRAME)
 		return "The sandbox was ended because what runs inside it broke the rules of its "
 		       "control stream; the result is unknown.";

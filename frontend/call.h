@@ -22,7 +22,8 @@ struct cJSON;
 #define STDIN_MAX ((size_t)4 << 20)
 #define OUTPUT_HEAD ((size_t)24576)
 #define OUTPUT_TAIL ((size_t)8192)
-#define LOST_WAIT_MS 2000u /* for a new broker, then engine_unavailable */
+#define LOST_WAIT_MS 2000u    /* for a new broker, then engine_unavailable */
+#define RESUME_WAIT_MS 15000u /* the same where a sandbox may outlive the old one */
 #define SANDBOX_ID_LEN 32u
 
 /* ---- output.c: what is kept of one stream: head and tail, or all of it up to a maximum ---- */
@@ -94,6 +95,7 @@ enum call_state {
 	CALL_WAITING, /* no broker to give it to */
 	CALL_SUBMITTED,
 	CALL_GRANTED,
+	CALL_RESUMING,  /* granted, in a sandbox; its broker was lost and the next one goes on */
 	CALL_CANCELLED, /* the broker was told; nothing is answered any more */
 	CALL_STATES,
 };
@@ -105,6 +107,7 @@ enum call_event {
 	EV_ENDED,
 	EV_CANCEL,
 	EV_TIMER,
+	EV_RESUMED,
 	CALL_EVENTS,
 };
 struct call_limits { /* what was asked for: 0 = the profile's */
@@ -144,9 +147,10 @@ struct call {
 	struct buf spec;         /* encoded, timeout not yet known */
 	uint32_t spec_flags;     /* enum spec_flag, added to it when it is sent */
 	bool spec_sent;          /* it went with the submission */
-	struct buf input;        /* stdin not yet sent */
+	struct buf input;        /* stdin not yet sent; all of it where call_is_kept */
 	uint64_t input_sent, input_credit;
-	bool input_open;
+	bool input_open;                /* its end was not sent */
+	bool input_given;               /* it has one */
 	struct output out[STREAMS - 1]; /* by stream: stdout, stderr, value */
 	/* of the whole call */
 	char hold[SANDBOX_ID_LEN + 1]; /* a sandbox that ends with the call */
@@ -165,6 +169,9 @@ struct call *call_find_id(struct frontend *fe, const struct rpc_id *id);
 int call_hold(struct call *c, size_t bytes);
 void call_start(struct call *c);
 const struct step *call_step(const struct call *c);
+void call_renumber(struct call *c); /* it waits for a broker, at the end of the list */
+void call_arm(struct call *c, uint64_t ms);
+void call_arm_granted(struct call *c);
 /* arg: struct ipc_run_frame, ipc_call_granted or ipc_call_ended where the event has one. The call
  * may be gone afterwards. */
 void call_event(struct call *c, enum call_event ev, const void *arg);
@@ -172,6 +179,12 @@ void call_answer(struct call *c, enum run_status status); /* ends it without the
 void calls_event_all(struct frontend *fe, enum call_event ev);
 void calls_answer_all(struct frontend *fe, enum run_status status);
 void calls_free_all(struct frontend *fe);
+
+/* ---- resume.c: runs that go on without a broker for some seconds ---- */
+bool call_is_kept(const struct call *c);       /* what was sent of it may be needed again */
+uint64_t resume_wait_ms(const struct call *c); /* how long to wait for the next broker */
+void resume_cut(struct call *c);               /* it was granted, and the broker is lost */
+void resume_answered(struct call *c, const struct ipc_call_resumed *row);
 
 /* ---- upcalls.c: everything to and from the broker and the supervisor ---- */
 int upcalls_open(struct frontend *fe, uint32_t layers);
@@ -189,8 +202,9 @@ int upcalls_cancel(const struct call *c);
 int upcalls_answer(struct frontend *fe, const char *id, const char *text, size_t len);
 /* Ends a sandbox without waiting for the answer. */
 void upcalls_discard(struct frontend *fe, const char *sandbox);
-int upcalls_run(struct call *c);   /* after the grant: the spec unless it was sent, first stdin */
-int upcalls_stdin(struct call *c); /* as far as the credit goes */
+int upcalls_resume(struct call *c); /* of one that is kept, to the next broker */
+int upcalls_run(struct call *c);    /* after the grant: the spec unless it was sent, first stdin */
+int upcalls_stdin(struct call *c);  /* as far as the credit goes */
 int upcalls_credit(const struct call *c, unsigned stream, uint64_t limit);
 
 #endif

@@ -29,13 +29,23 @@
 
 typedef void (*call_action)(struct call *c, const void *arg);
 
-static void
-arm(struct call *c, uint64_t ms)
+void
+call_arm(struct call *c, uint64_t ms)
 {
 	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
 			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
 
 	loop_add(c->timer, &tv);
+}
+
+void
+call_arm_granted(struct call *c)
+{
+	uint64_t wait_ms = c->grant.timeout_ms;
+
+	if ((call_step(c)->flags & STEP_QUEUES) != 0)
+		wait_ms *= QUEUE_FACTOR;
+	call_arm(c, wait_ms + END_SLACK_MS);
 }
 
 static void
@@ -102,6 +112,19 @@ list_remove(struct call *c)
 	*at = c->next;
 }
 
+/* Numbers only rise on a link. */
+void
+call_renumber(struct call *c)
+{
+	list_remove(c);
+	(void)idmap_take(c->fe->calls, c->no);
+	c->no = ++c->fe->last_call;
+	if (idmap_put(c->fe->calls, c->no, c) < 0)
+		fatal("no room for a call");
+	list_append(c);
+	c->state = CALL_WAITING;
+}
+
 /* As new, but for what belongs to the whole call. */
 static void
 exchange_renew(struct call *c)
@@ -114,15 +137,9 @@ exchange_renew(struct call *c)
 	c->spec_flags = 0;
 	c->spec_sent = false;
 	c->input_sent = 0;
-	c->input_open = false;
+	c->input_open = c->input_given = false;
 	c->resubmitted = true; /* what went before is not done twice */
-	list_remove(c);
-	(void)idmap_take(c->fe->calls, c->no);
-	c->no = ++c->fe->last_call;
-	if (idmap_put(c->fe->calls, c->no, c) < 0)
-		fatal("no room for a call");
-	list_append(c);
-	c->state = CALL_WAITING;
+	call_renumber(c);
 }
 
 static void
@@ -189,10 +206,23 @@ act_unavailable(struct call *c, const void *arg)
 }
 
 static void
-act_lost(struct call *c, const void *arg)
+act_cut(struct call *c, const void *arg)
 {
 	(void)arg;
-	call_answer(c, RUN_lost);
+	resume_cut(c);
+}
+
+static void
+act_resume(struct call *c, const void *arg)
+{
+	(void)arg;
+	(void)upcalls_resume(c); /* a failure is the link's end, which is reported */
+}
+
+static void
+act_resumed(struct call *c, const void *arg)
+{
+	resume_answered(c, arg);
 }
 
 static void
@@ -200,11 +230,11 @@ act_submit(struct call *c, const void *arg)
 {
 	(void)arg;
 	if (call_step(c)->submit(c) < 0) {
-		arm(c, LOST_WAIT_MS); /* the link is going; a new one may come */
+		call_arm(c, resume_wait_ms(c)); /* the link is going; a new one may come */
 		return;
 	}
 	c->state = CALL_SUBMITTED;
-	arm(c, is_run(c) ? GRANT_WAIT_MS : QUERY_WAIT_MS);
+	call_arm(c, is_run(c) ? GRANT_WAIT_MS : QUERY_WAIT_MS);
 }
 
 static void
@@ -218,7 +248,7 @@ act_again(struct call *c, const void *arg)
 	c->resubmitted = true;
 	c->state = CALL_WAITING;
 	notify_call(c, LOG_WARNING, "the broker was lost; the call is submitted again");
-	arm(c, LOST_WAIT_MS);
+	call_arm(c, resume_wait_ms(c));
 }
 
 /* A sandbox that was made for this call: it ends with it unless the client is told its name. */
@@ -241,11 +271,7 @@ static void
 act_grant(struct call *c, const void *arg)
 {
 	const struct ipc_call_granted *row = arg;
-	uint64_t wait_ms = row->timeout_ms;
 	int r;
-
-	if ((call_step(c)->flags & STEP_QUEUES) != 0)
-		wait_ms *= QUEUE_FACTOR;
 
 	c->grant = (struct call_grant){
 		.start = row->start,
@@ -269,7 +295,7 @@ act_grant(struct call *c, const void *arg)
 	notify_call(c, LOG_INFO, "%s %s starts after %u ms",
 		    (c->flags & CALL_STAYS) != 0 ? "a sandbox" : "run", c->grant.run_id,
 		    c->grant.queue_ms);
-	arm(c, wait_ms + END_SLACK_MS);
+	call_arm_granted(c);
 	if ((c->flags & CALL_STAYS) != 0)
 		hold(c, row);
 	r = upcalls_run(c);
@@ -363,7 +389,7 @@ act_cancel(struct call *c, const void *arg)
 	rpc_send_nothing(c->fe, &c->to);
 	c->state = CALL_CANCELLED;
 	progress_done(&c->progress);
-	arm(c, CANCEL_WAIT_MS);
+	call_arm(c, CANCEL_WAIT_MS);
 }
 
 /* Nobody ended it in time: the client is answered, the broker told. */
@@ -374,7 +400,7 @@ act_expire(struct call *c, const void *arg)
 	log_error("call %llu: no end from the broker in time", (unsigned long long)c->no);
 	if (is_run(c))
 		(void)upcalls_cancel(c);
-	call_answer(c, c->state == CALL_GRANTED ? RUN_lost : RUN_engine_unavailable);
+	call_answer(c, c->state >= CALL_GRANTED ? RUN_lost : RUN_engine_unavailable);
 }
 
 static const call_action actions[CALL_STATES][CALL_EVENTS] = {
@@ -384,28 +410,40 @@ static const call_action actions[CALL_STATES][CALL_EVENTS] = {
 			  [EV_FRAME] = act_odd,
 			  [EV_ENDED] = act_odd,
 			  [EV_CANCEL] = act_drop,
-			  [EV_TIMER] = act_unavailable},
+			  [EV_TIMER] = act_unavailable,
+			  [EV_RESUMED] = act_odd},
 	[CALL_SUBMITTED] = {[EV_LINK_UP] = act_none,
 			    [EV_LINK_DOWN] = act_again,
 			    [EV_GRANTED] = act_grant,
 			    [EV_FRAME] = act_odd,
 			    [EV_ENDED] = act_ended,
 			    [EV_CANCEL] = act_cancel,
-			    [EV_TIMER] = act_expire},
+			    [EV_TIMER] = act_expire,
+			    [EV_RESUMED] = act_odd},
 	[CALL_GRANTED] = {[EV_LINK_UP] = act_none,
-			  [EV_LINK_DOWN] = act_lost,
+			  [EV_LINK_DOWN] = act_cut,
 			  [EV_GRANTED] = act_odd,
 			  [EV_FRAME] = act_frame,
 			  [EV_ENDED] = act_ended,
 			  [EV_CANCEL] = act_cancel,
-			  [EV_TIMER] = act_expire},
+			  [EV_TIMER] = act_expire,
+			  [EV_RESUMED] = act_odd},
+	[CALL_RESUMING] = {[EV_LINK_UP] = act_resume,
+			   [EV_LINK_DOWN] = act_none,
+			   [EV_GRANTED] = act_odd,
+			   [EV_FRAME] = act_frame,
+			   [EV_ENDED] = act_ended,
+			   [EV_CANCEL] = act_cancel,
+			   [EV_TIMER] = act_expire,
+			   [EV_RESUMED] = act_resumed},
 	[CALL_CANCELLED] = {[EV_LINK_UP] = act_none,
 			    [EV_LINK_DOWN] = act_free,
 			    [EV_GRANTED] = act_grant_late,
 			    [EV_FRAME] = act_none,
 			    [EV_ENDED] = act_free,
 			    [EV_CANCEL] = act_none,
-			    [EV_TIMER] = act_free},
+			    [EV_TIMER] = act_free,
+			    [EV_RESUMED] = act_none},
 };
 
 void
@@ -510,7 +548,7 @@ call_start(struct call *c)
 	if (upcalls_ready(c->fe))
 		call_event(c, EV_LINK_UP, NULL);
 	else
-		arm(c, c->fe->configured ? LOST_WAIT_MS : START_WAIT_MS);
+		call_arm(c, c->fe->configured ? resume_wait_ms(c) : START_WAIT_MS);
 }
 
 void
@@ -531,7 +569,7 @@ calls_answer_all(struct frontend *fe, enum run_status status)
 
 	for (struct call *c = fe->call_list; c != NULL; c = next) {
 		next = c->next;
-		if (is_run(c) && (c->state == CALL_SUBMITTED || c->state == CALL_GRANTED))
+		if (is_run(c) && c->state != CALL_WAITING && c->state != CALL_CANCELLED)
 			(void)upcalls_cancel(c);
 		call_answer(c, status);
 	}

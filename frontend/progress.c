@@ -40,7 +40,7 @@ tell(struct call *c, struct buf *ret)
 		buf_consume(&p->lines, n);
 	} else {
 		(void)buf_printf(ret, "%s, %llu s",
-				 c->state == CALL_GRANTED ? "running" : "waiting for a sandbox",
+				 c->state >= CALL_GRANTED ? "running" : "waiting for a sandbox",
 				 (unsigned long long)(ms / 1000));
 	}
 	(void)buf_append(ret, "", 1);

@@ -51,6 +51,16 @@ frontend_on_call_ended(void *ctx, struct link *l, const struct ipc_row *row)
 		call_event(c, EV_ENDED, &row->u.call_ended);
 }
 
+static void
+frontend_on_call_resumed(void *ctx, struct link *l, const struct ipc_row *row)
+{
+	struct call *c = call_find(ctx, row->u.call_resumed.call);
+
+	(void)l;
+	if (c != NULL)
+		call_event(c, EV_RESUMED, &row->u.call_resumed);
+}
+
 /* Every answer to a question begins with the call's number; its last row ends the exchange. */
 static void
 frontend_on_row(void *ctx, struct link *l, const struct ipc_row *row)
@@ -92,6 +102,7 @@ static const struct link_route broker_routes[] = {
 	{.num = IPC_NUM_call_granted, .handler = frontend_on_call_granted},
 	{.num = IPC_NUM_run_frame, .handler = frontend_on_run_frame},
 	{.num = IPC_NUM_call_ended, .handler = frontend_on_call_ended},
+	{.num = IPC_NUM_call_resumed, .handler = frontend_on_call_resumed},
 	{.num = IPC_NUM_health_engine, .handler = frontend_on_row},
 	{.num = IPC_NUM_health_pool, .handler = frontend_on_row},
 	{.num = IPC_NUM_health_usage, .handler = frontend_on_row},
@@ -171,7 +182,8 @@ frontend_on_peer(void *ctx, struct link *l, const struct ipc_row *row)
 	if (fd < 0 || row->u.peer.role != IPC_BROKER)
 		fatal("a peer message that names no broker link");
 	if (fe->broker != NULL) {
-		/* the new link came before the old one's end was read */
+		/* the new link came before the old one's end was read, and maybe more */
+		link_read_out(fe->broker);
 		link_free(fe->broker);
 		fe->broker = NULL;
 		calls_event_all(fe, EV_LINK_DOWN);
@@ -442,6 +454,28 @@ upcalls_submit(struct call *c)
 	return r;
 }
 
+static uint64_t
+plain(const struct output *o)
+{
+	return o->received - o->tail_received;
+}
+
+int
+upcalls_resume(struct call *c)
+{
+	const struct output *o = c->out;
+
+	if (c->fe->broker == NULL)
+		return -ENOTCONN;
+	return link_send(c->fe->broker,
+			 IPC_ROW(call_resume, .call = c->no, .run_id = IPC_STR(c->grant.run_id),
+				 .sandbox = IPC_STR(c->sandbox), .out1 = plain(&o[0]),
+				 .out2 = plain(&o[1]), .out3 = plain(&o[2]),
+				 .tail1 = o[0].tail_received, .tail2 = o[1].tail_received,
+				 .tail3 = o[2].tail_received, .credit1 = o[0].credit,
+				 .credit2 = o[1].credit, .credit3 = o[2].credit));
+}
+
 int
 upcalls_run(struct call *c)
 {
@@ -459,29 +493,37 @@ upcalls_run(struct call *c)
 			r = send_spec(c, &spec);
 		buf_done(&spec);
 	}
-	buf_done(&c->spec);
+	if (!call_is_kept(c))
+		buf_done(&c->spec);
+	c->input_given = c->input_open;
 	return r < 0 ? r : upcalls_stdin(c);
 }
 
 int
 upcalls_stdin(struct call *c)
 {
+	bool kept = call_is_kept(c);
 	int r = 0;
 
-	while (r == 0 && buf_len(&c->input) > 0 && c->input_sent < c->input_credit) {
-		size_t n = buf_len(&c->input);
+	for (;;) {
+		size_t skip = kept ? (size_t)c->input_sent : 0, n = buf_len(&c->input) - skip;
+
+		if (r < 0 || n == 0 || c->input_sent >= c->input_credit)
+			break;
 
 		if (n > GUEST_PAYLOAD_MAX)
 			n = GUEST_PAYLOAD_MAX;
 		if (n > c->input_credit - c->input_sent)
 			n = (size_t)(c->input_credit - c->input_sent);
-		r = send_frame(c, GUEST_h_stdin, STREAM_STDIN, buf_data(&c->input), n);
-		buf_consume(&c->input, n);
+		r = send_frame(c, GUEST_h_stdin, STREAM_STDIN, buf_data(&c->input) + skip, n);
+		if (!kept)
+			buf_consume(&c->input, n);
 		c->input_sent += n;
 	}
-	if (r == 0 && c->input_open && buf_len(&c->input) == 0) {
+	if (r == 0 && c->input_open && buf_len(&c->input) == (kept ? c->input_sent : 0)) {
 		c->input_open = false;
-		buf_done(&c->input);
+		if (!kept)
+			buf_done(&c->input);
 		r = send_frame(c, GUEST_h_stdin_eof, STREAM_STDIN, NULL, 0);
 	}
 	return r;

@@ -114,8 +114,8 @@ guest_on_h_stdin_eof(struct guest *g, uint32_t run)
 	return 0;
 }
 
-/* What the host cannot know after a session was cut: which of its frames came. Of a run that is over
- * its EXIT says all. */
+/* What the host cannot know after a session was cut: which of its frames came. Of a run that is
+ * over its EXIT says all. */
 int
 feed_tell_all(struct guest *g)
 {

@@ -201,6 +201,8 @@ int link_send_fd(struct link *l, const struct ipc_row *row,
 void link_set_state(struct link *l, uint32_t state_bit); /* for route rows; starts as 1 */
 size_t link_queued(const struct link *l);
 int link_fd(const struct link *l);
+/* Handles what has come and was not read yet; before a link is replaced. l may be gone. */
+void link_read_out(struct link *l);
 /* Tries to send what is queued without the loop; for the last words of a process. */
 int link_flush(struct link *l);
 

@@ -191,6 +191,22 @@ on_readable(int sock, short what, void *arg)
 	}
 }
 
+void
+link_read_out(struct link *l)
+{
+	bool more = !l->ended;
+
+	while (more) {
+		cleanup_close int fd = -1;
+		ssize_t n = fdpass_recv(l->fd, recv_buffer, sizeof(recv_buffer),
+					l->config->on_fd != NULL, &fd);
+
+		if (n == -EINTR || n == -ECONNRESET)
+			continue;
+		more = n > 0 && link_dispatch(l, (size_t)n, &fd);
+	}
+}
+
 static bool
 peer_gone(int error)
 {

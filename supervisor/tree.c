@@ -25,8 +25,9 @@
 #include <event2/event.h>
 
 /* A page counts once it is used. */
-#define LEDGER_BYTES ((off_t)2 * 1024 * 1024)  /* 4096 boxes */
-#define OUTPUT_BYTES ((off_t)67 * 1024 * 1024) /* 64 MiB kept, and its index */
+#define LEDGER_BYTES ((off_t)2 * 1024 * 1024) /* 4096 boxes */
+/* 64 MiB of output kept, its index, and what the next broker must know of sandboxes */
+#define OUTPUT_BYTES ((off_t)75 * 1024 * 1024)
 #define FDS_OWN 64u /* what the supervisor has open besides connections, amply */
 #define EXIT_NOT_STARTED 1
 

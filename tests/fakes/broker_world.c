@@ -7,6 +7,7 @@
 #include "test.h"
 
 #include <event2/event.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "broker_world.h"
@@ -95,6 +96,16 @@ on_reaper_row(void *ctx, struct link *l, const struct ipc_row *row)
 		reaper_says(&f);
 	} else if (row->num == IPC_NUM_watch_kill) {
 		reaper_kills(row->u.watch_kill.box, row->u.watch_kill.cause);
+	} else if (row->num == IPC_NUM_watch_claim) {
+		struct fake_container *c = fake_box(row->u.watch_claim.box);
+		uint8_t secret[32] = "as the ledger has it";
+
+		if (r->keeps)
+			reaper_says(IPC_ROW(watch_kept, .box = row->u.watch_claim.box,
+					    .word = c ? KEPT_ALIVE : KEPT_UNKNOWN,
+					    .name = IPC_STR(c ? c->name : ""),
+					    .container = IPC_STR(c ? c->id : ""), .pid = 4000,
+					    .own_kill = 1, .secret = {secret, sizeof(secret)}));
 	} else if (row->num == IPC_NUM_watch_gone) {
 		if (r->n_gone < ARRAY_LEN(r->gone))
 			r->gone[r->n_gone++] = row->u.watch_gone.box;
@@ -111,6 +122,8 @@ static const struct link_route reaper_routes[] = {
 	{.num = IPC_NUM_watch_kill, .handler = on_reaper_row},
 	{.num = IPC_NUM_watch_gone, .handler = on_reaper_row},
 	{.num = IPC_NUM_sweep_candidate, .handler = on_reaper_row},
+	{.num = IPC_NUM_watch_stays, .handler = on_reaper_row},
+	{.num = IPC_NUM_watch_claim, .handler = on_reaper_row},
 };
 
 static void
@@ -187,7 +200,15 @@ on_client_row(void *ctx, struct link *l, const struct ipc_row *row)
 			assert_int_equal(
 				guest_get_g_exit(s->end.guest.data, s->end.guest.len, &s->exit), 0);
 	} else if (row->num == IPC_NUM_run_frame) {
-		seen_of(c, row->u.run_frame.call)->out_bytes += row->u.run_frame.data.len;
+		s = seen_of(c, row->u.run_frame.call);
+		if (s->out_bytes + row->u.run_frame.data.len < sizeof(s->out))
+			memcpy(s->out + s->out_bytes, row->u.run_frame.data.data,
+			       row->u.run_frame.data.len);
+		s->out_bytes += row->u.run_frame.data.len;
+	} else if (row->num == IPC_NUM_call_resumed) {
+		s = seen_of(c, row->u.call_resumed.call);
+		s->resumed = true;
+		s->resume = row->u.call_resumed;
 	} else if (row->num == IPC_NUM_health_engine) {
 		c->engine = row->u.health_engine;
 		memcpy(c->text, c->engine.message.data, c->engine.message.len);
@@ -210,6 +231,7 @@ on_client_row(void *ctx, struct link *l, const struct ipc_row *row)
 static const struct link_route client_routes[] = {
 	{.num = IPC_NUM_call_granted, .handler = on_client_row},
 	{.num = IPC_NUM_run_frame, .handler = on_client_row},
+	{.num = IPC_NUM_call_resumed, .handler = on_client_row},
 	{.num = IPC_NUM_call_ended, .handler = on_client_row},
 	{.num = IPC_NUM_health_engine, .handler = on_client_row},
 	{.num = IPC_NUM_health_pool, .handler = on_client_row},
@@ -493,6 +515,7 @@ world_setup(void **state)
 					     .figures = true,
 					     .kill = true,
 					     .remove = true,
+					     .keeps = true,
 					     .autoremove = true};
 	w->reaper.baseline =
 		(struct ipc_watch_figures){.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
@@ -506,11 +529,46 @@ world_setup(void **state)
 	return 0;
 }
 
+void
+world_remember(void)
+{
+	w->memory = memfd_create("memory", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(w->memory, KEEP_AT + (off_t)KEEP_BYTES), 0);
+	assert_int_equal(keep_open(w->memory, KEEP_AT, &w->b.keep), 0);
+	assert_int_equal(store_open(w->memory, &w->b.store), 0);
+}
+
+void
+world_broker_dies(void)
+{
+	struct settings settings = w->b.settings;
+	struct store *store = NULL;
+
+	keep_close(TAKE(w->b.keep));
+	store_close(TAKE(w->b.store));
+	link_free(TAKE(w->reaper.link));
+	broker_done(&w->b); /* tells its peers more than a kill would: they are made anew */
+	for (size_t i = 0; i < ARRAY_LEN(w->client); i++)
+		link_free(TAKE(w->client[i].link));
+	world_turn();
+	assert_int_equal(broker_init(&w->b, w->base), 0);
+	w->b.settings = settings;
+	w->b.memory_max_bytes = UINT64_C(48) << 30;
+	w->b.engine = engine_new(w->base, &w->b.engine_config);
+	assert_int_equal(keep_open(w->memory, KEEP_AT, &w->b.keep), 0);
+	assert_int_equal(store_open(w->memory, &store), 0);
+	w->b.store = store;
+	reaper_connect();
+	adopt_all(&w->b);
+}
+
 int
 world_teardown(void **state)
 {
 	(void)state;
 	broker_done(&w->b);
+	if (w->memory)
+		assert_int_equal(close(w->memory), 0);
 	for (size_t i = 0; i < ARRAY_LEN(w->client); i++)
 		link_free(TAKE(w->client[i].link));
 	link_free(TAKE(w->reaper.link));

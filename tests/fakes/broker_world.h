@@ -12,6 +12,9 @@ struct seen { /* what a frontend got */
 	uint64_t call;
 	bool granted, ended;
 	bool quiet; /* nothing follows its grant: no run, or what it is went ahead */
+	bool resumed;
+	struct ipc_call_resumed resume;
+	char out[64];                 /* the first bytes of its output */
 	uint32_t grants, ends, order; /* order: of the grant, over all clients */
 	struct ipc_call_granted grant;
 	struct ipc_call_ended end;
@@ -45,7 +48,7 @@ struct client {
 struct scripted_reaper {
 	struct link *link;
 	struct link_config config;
-	bool intend, held, figures, kill, remove, autoremove; /* answers these by itself */
+	bool intend, held, figures, kill, remove, autoremove, keeps; /* answers these by itself */
 	struct ipc_watch_figures baseline, final;
 	uint32_t rows[256];
 	uint64_t last_box;
@@ -60,6 +63,7 @@ struct scripted_reaper {
 struct world {
 	struct event_base *base;
 	struct broker b;
+	int memory; /* of what outlives the broker; 0: none */
 	struct scripted_reaper reaper;
 	struct client client[3];
 	struct link *supervisor;
@@ -70,6 +74,10 @@ extern struct world *w;
 extern uint64_t world_skew_ms; /* added to every clock */
 
 int world_setup(void **state);
+/* kill -9 of the broker, and the next one: what it finds in its memory is taken over. Frontends are
+ * to be made anew, engine and guests stay. */
+void world_remember(void); /* gives the broker memory that outlives it */
+void world_broker_dies(void);
 int world_teardown(void **state); /* fails when anything is left */
 void world_turn(void);            /* handles all that is ready */
 /* Runs until *flag or about ten seconds have gone: the flag. */

@@ -67,6 +67,7 @@ struct fake_engine {
 	uint64_t credit[STREAMS];      /* the last one of each stream */
 	uint32_t last_run;             /* number of the run begun last */
 	struct guest_h_hello greeting; /* the last h_hello */
+	struct guest_h_sync sync;      /* the last h_sync */
 	int send_err;                  /* what attach_send answers */
 };
 extern struct fake_engine fake;

@@ -130,6 +130,8 @@ guest_reads(struct attach *at, const struct guest_frame *f)
 
 		if (guest_get_h_credit(f->payload, f->len, &credit) == 0 && f->stream < STREAMS)
 			fake.credit[f->stream] = credit.limit;
+	} else if (f->row->type == GUEST_h_sync) {
+		(void)guest_get_h_sync(f->payload, f->len, &fake.sync);
 	} else if (f->row->type == GUEST_h_end) {
 		guest_ends(box, f->run);
 	} else if (f->row->type == GUEST_h_spec || f->row->type == GUEST_h_run) {

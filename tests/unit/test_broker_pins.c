@@ -41,6 +41,10 @@ test_where_nothing_is_pinned(void **state)
 	w->b.settings.flags = 0; /* a remote engine's processors are not ours to name */
 	assert_int_equal(pins_take(&w->b, 1000), 0);
 	pins_give(&w->b, 0);
+	assert_int_equal(pins_take_again(&w->b, 5), 5); /* a former broker's */
+	assert_int_equal(w->b.cpu_boxes[2], 1);
+	pins_give(&w->b, 5);
+	assert_int_equal(w->b.cpu_boxes[2], 0);
 }
 
 int

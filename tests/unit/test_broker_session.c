@@ -274,14 +274,20 @@ test_acknowledgements(void **state)
 	start(&s, &g);
 	guest_put_g_ack(&ack, p);
 	assert_int_equal(feed(&s, &g, GUEST_g_ack, 0, 0, 0, p, 8), 0);
-	assert_int_equal(session_ack(&s, true, out), 0); /* nothing to acknowledge */
+	assert_false(session_owes(&s, true)); /* nothing to acknowledge */
+	assert_int_equal(session_ack(&s, out), 0);
 	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 1, chunk, 100), 0);
-	assert_int_equal(session_ack(&s, false, out), 0); /* not yet worth a write */
-	assert_true(session_ack(&s, true, out) > 0);
-	assert_int_equal(session_ack(&s, true, out), 0);
+	assert_false(session_owes(&s, false)); /* not yet worth a write */
+	assert_true(session_owes(&s, true));
+	session_mark(&s);
+	assert_int_equal(s.marked_seq, 1);
+	assert_true(session_ack(&s, out) > 0);
+	assert_int_equal(session_ack(&s, out), 0);
 	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 2, chunk, sizeof(chunk)), 0);
 	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 1, 3, chunk, sizeof(chunk)), 0);
-	assert_true(session_ack(&s, false, out) > 0);
+	assert_true(session_owes(&s, false));
+	assert_true(session_ack(&s, out) > 0); /* up to the mark, not to what came since */
+	assert_int_equal(s.marked_seq, 1);
 	ack.seq = 2; /* we sent only one frame */
 	guest_put_g_ack(&ack, p);
 	assert_int_equal(feed(&s, &g, GUEST_g_ack, 0, 0, 0, p, 8), -EBADMSG);
@@ -482,10 +488,46 @@ test_hint_of_an_exit(void **state)
 	session_done(&s);
 }
 
+/* After a former broker: sequences go on, runs are as they were at the mark, how they stand may
+ * come once, before anything else. */
+static void
+test_session_that_goes_on(void **state)
+{
+	static const uint64_t sent[STREAMS] = {0, 100, 0, 7}, none[STREAMS];
+	struct guest_g_stands m = {.ordered = 1};
+	struct got g = {0};
+	struct session s;
+	uint8_t p[24], out[64];
+
+	(void)state;
+	session_init(&s);
+	s.guest_seq = 40;
+	s.last_run = 3;
+	assert_non_null(session_run_resume(&s, 3, sent, none));
+	assert_null(session_run_resume(&s, 0, sent, none));
+	session_resume(&s, 12);
+	guest_put_g_stands(&m, p);
+	assert_int_equal(feed(&s, &g, GUEST_g_stands, 0, 3, 0, p, 24), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_out, 1, 3, 41, "x", 1), 0);
+	assert_int_equal(session_run(&s, 3)->sent[STREAM_STDOUT], 101);
+	assert_int_equal(session_run(&s, 3)->marked[STREAM_STDOUT], 100);
+	assert_int_equal(session_run_open(&s), 4);
+	assert_int_equal(s.host_seq, 12);
+	assert_true(session_credit(&s, 3, STREAM_STDOUT, 5000, out) > 0);
+	assert_int_equal(session_run(&s, 3)->granted[STREAM_STDOUT], 5000);
+	assert_int_equal(session_credit(&s, 9, STREAM_STDOUT, 5000, out), 0);
+	assert_int_equal(feed(&s, &g, GUEST_g_stands, 0, 3, 0, p, 24), -EBADMSG); /* too late */
+	for (uint32_t i = 2; i < GUEST_RUNS_MAX; i++)
+		assert_non_null(session_run_resume(&s, 100 + i, none, none));
+	assert_null(session_run_resume(&s, 99, none, none));
+	session_done(&s);
+}
+
 int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_session_that_goes_on),
 		cmocka_unit_test(test_hello_first_and_once),
 		cmocka_unit_test(test_run_frames_only_during_the_run),
 		cmocka_unit_test(test_sequence_run_and_stream_must_match),

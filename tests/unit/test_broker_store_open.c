@@ -342,10 +342,54 @@ test_a_writer_that_is_killed(void **state)
 	assert_true(found > 30);
 }
 
+/* A run that goes on under the next broker: what is kept of it is added to, not begun anew. */
+static void
+test_a_run_that_goes_on(void **state)
+{
+	struct owner other = {.kind = OWNER_TOKEN, .principal = "bob"};
+	struct store_end end = {.status = RUN_ok};
+	struct store_facts facts;
+	struct store_has has;
+	uint32_t run;
+
+	(void)state;
+	(void)written(1, 100);
+	run = written(2, 5000);
+	store_put(s, run, STREAM_STDERR, "tail", 4, true);
+	(void)written(3, 10);
+	store_run_end(s, written(4, 10), &end);
+	reopen();
+	assert_int_equal(store_run_resume(s, id_of(2), &other), STORE_NONE);
+	assert_int_equal(store_run_resume(s, id_of(9), &me), STORE_NONE);
+	assert_int_equal(store_run_resume(s, id_of(0xb0), &me), STORE_NONE); /* a sandbox's id */
+	assert_int_equal(store_run_resume(s, id_of(4), &me), STORE_NONE);    /* it had ended */
+	run = store_run_resume(s, id_of(2), &me);
+	assert_int_not_equal(run, STORE_NONE);
+	store_has(s, run, STREAM_STDOUT, &has);
+	assert_int_equal(has.out, 5000);
+	assert_int_equal(has.tail, 0);
+	store_has(s, run, STREAM_STDERR, &has);
+	assert_int_equal(has.out, 0);
+	assert_int_equal(has.tail, 4);
+	store_has(s, run, STREAM_VALUE, &has);
+	assert_int_equal(has.out, 0);
+	store_facts(s, run, &facts);
+	assert_false(facts.ended);
+	store_put(s, run, STREAM_STDOUT, "more", 4, false);
+	store_run_end(s, run, &end);
+	store_facts(s, run, &facts);
+	assert_int_equal(facts.end.status, RUN_ok);
+	assert_int_equal(facts.end.written[0], 5004);
+	for (uint32_t id = 1; id <= 3; id += 2) /* the first and the last of the ended ones */
+		assert_int_not_equal(store_run_resume(s, id_of(id), &me), STORE_NONE);
+	assert_int_equal(store_run_resume(NULL, id_of(1), &me), STORE_NONE);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_run_that_goes_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sizes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_fresh_one_takes_no_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ended_and_going_runs, setup, teardown),

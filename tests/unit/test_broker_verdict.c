@@ -286,6 +286,24 @@ test_every_cause_has_words(void **state)
 	assert_string_not_equal(verdict_cause(CAUSE_IDLE), verdict_cause(CAUSE_LIFETIME));
 }
 
+static void
+test_a_silent_broker_is_named(void **state)
+{
+	struct run_facts f = {.within = true, .cause = CAUSE_BROKER_GONE, .away_s = 9};
+	char text[400];
+
+	(void)state;
+	assert_non_null(strstr(verdict_message(&f, RUN_lost, text, sizeof(text)),
+			       "because the broker was silent for 9 s"));
+	f.within = false;
+	assert_non_null(strstr(verdict_message(&f, RUN_lost, text, sizeof(text)),
+			       "because the broker was silent for 9 s"));
+	assert_string_equal(verdict_why(CAUSE_BROKER_GONE, 0, text, sizeof(text)),
+			    verdict_cause(CAUSE_BROKER_GONE));
+	assert_string_equal(verdict_why(CAUSE_IDLE, 9, text, sizeof(text)),
+			    verdict_cause(CAUSE_IDLE));
+}
+
 int
 main(void)
 {
@@ -299,6 +317,7 @@ main(void)
 		cmocka_unit_test(test_the_counter_goes_before_the_engines_word),
 		cmocka_unit_test(test_the_limit_is_named),
 		cmocka_unit_test(test_every_cause_has_words),
+		cmocka_unit_test(test_a_silent_broker_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,9 +28,13 @@ static const struct ipc_call_ended ended = {.status = RUN_ok};
 static const struct ipc_run_frame frame = {
 	.type = GUEST_g_out, .stream = STREAM_STDOUT, .data = {(const uint8_t *)"x", 1}};
 
+static const struct ipc_call_resumed resumed = {.granted = GUEST_WINDOW};
+
 static const void *
 event_arg(enum call_event ev)
 {
+	if (ev == EV_RESUMED)
+		return &resumed;
 	if (ev == EV_GRANTED)
 		return &grant;
 	if (ev == EV_FRAME)
@@ -50,6 +54,10 @@ call_in(enum call_state wanted)
 		call_event(c, EV_GRANTED, &grant);
 	if (wanted == CALL_CANCELLED)
 		call_event(c, EV_CANCEL, NULL);
+	if (wanted == CALL_RESUMING) {
+		memset(c->sandbox, 'a', SANDBOX_ID_LEN);
+		call_event(c, EV_LINK_DOWN, NULL);
+	}
 	assert_int_equal(c->state, wanted);
 	return c;
 }
@@ -69,6 +77,7 @@ static const struct {
 	{CALL_WAITING, EV_ENDED, CALL_WAITING, ""},
 	{CALL_WAITING, EV_CANCEL, GONE, ""},
 	{CALL_WAITING, EV_TIMER, GONE, "engine_unavailable"},
+	{CALL_WAITING, EV_RESUMED, CALL_WAITING, ""},
 	{CALL_SUBMITTED, EV_LINK_UP, CALL_SUBMITTED, ""},
 	{CALL_SUBMITTED, EV_LINK_DOWN, CALL_WAITING, ""},
 	{CALL_SUBMITTED, EV_GRANTED, CALL_GRANTED, ""},
@@ -76,6 +85,7 @@ static const struct {
 	{CALL_SUBMITTED, EV_ENDED, GONE, "ok"},
 	{CALL_SUBMITTED, EV_CANCEL, CALL_CANCELLED, ""},
 	{CALL_SUBMITTED, EV_TIMER, GONE, "engine_unavailable"},
+	{CALL_SUBMITTED, EV_RESUMED, CALL_SUBMITTED, ""},
 	{CALL_GRANTED, EV_LINK_UP, CALL_GRANTED, ""},
 	{CALL_GRANTED, EV_LINK_DOWN, GONE, "lost"},
 	{CALL_GRANTED, EV_GRANTED, CALL_GRANTED, ""},
@@ -83,6 +93,15 @@ static const struct {
 	{CALL_GRANTED, EV_ENDED, GONE, "ok"},
 	{CALL_GRANTED, EV_CANCEL, CALL_CANCELLED, ""},
 	{CALL_GRANTED, EV_TIMER, GONE, "lost"},
+	{CALL_GRANTED, EV_RESUMED, CALL_GRANTED, ""},
+	{CALL_RESUMING, EV_LINK_UP, CALL_RESUMING, ""},
+	{CALL_RESUMING, EV_LINK_DOWN, CALL_RESUMING, ""},
+	{CALL_RESUMING, EV_GRANTED, CALL_RESUMING, ""},
+	{CALL_RESUMING, EV_FRAME, CALL_RESUMING, ""},
+	{CALL_RESUMING, EV_ENDED, GONE, "ok"},
+	{CALL_RESUMING, EV_CANCEL, CALL_CANCELLED, ""},
+	{CALL_RESUMING, EV_TIMER, GONE, "lost"},
+	{CALL_RESUMING, EV_RESUMED, CALL_GRANTED, ""},
 	{CALL_CANCELLED, EV_LINK_UP, CALL_CANCELLED, ""},
 	{CALL_CANCELLED, EV_LINK_DOWN, GONE, ""},
 	{CALL_CANCELLED, EV_GRANTED, CALL_CANCELLED, ""},
@@ -90,6 +109,7 @@ static const struct {
 	{CALL_CANCELLED, EV_ENDED, GONE, ""},
 	{CALL_CANCELLED, EV_CANCEL, CALL_CANCELLED, ""},
 	{CALL_CANCELLED, EV_TIMER, GONE, ""},
+	{CALL_CANCELLED, EV_RESUMED, CALL_CANCELLED, ""},
 };
 
 static void

@@ -163,6 +163,20 @@ test_link_gives_way_after_a_batch(void **state)
 	assert_int_equal(strlen(broker.seen), 80 * strlen("call_submit ") - 1);
 }
 
+/* Before a link is replaced: what its peer sent last is handled, more than a batch too. */
+static void
+test_link_read_out(void **state)
+{
+	(void)state;
+	open_calls();
+	for (int i = 0; i < 80; i++)
+		assert_int_equal(link_send(frontend.link, IPC_ROW(call_submit, .call = 1)), 0);
+	link_free(TAKE(frontend.link));
+	link_read_out(broker.link);
+	assert_int_equal(strlen(broker.seen), 80 * strlen("call_submit ") - 1);
+	link_free(TAKE(broker.link));
+}
+
 int
 main(void)
 {
@@ -176,6 +190,7 @@ main(void)
 		CASE(test_link_reset_before_last_words),
 		CASE(test_link_queued_to_a_peer_that_leaves),
 		CASE(test_link_gives_way_after_a_batch),
+		CASE(test_link_read_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
