@@ -71,6 +71,7 @@ struct log_note {
 	char text[257];
 };
 const struct log_note *log_last(void);
+bool log_shows(enum log_level level); /* a line of it would be written */
 /* Start-up failures and our own broken invariants only: logs and _exit(70). */
 void fatal(const char *fmt, ...) PRINTF_LIKE(1, 2) __attribute__((noreturn));
 
@@ -164,5 +165,7 @@ void *idmap_take(struct idmap *m, uint64_t id);         /* removes and returns *
 size_t idmap_count(const struct idmap *m);
 /* cursor starts at 0; false at the end; the current entry may be taken during the walk */
 bool idmap_next(const struct idmap *m, size_t *cursor, uint64_t *ret_id, void **ret_obj);
+
+#include "events.h"
 
 #endif

@@ -123,6 +123,12 @@ log_line(enum log_level level, const char *fmt, va_list args)
 	log_write(line, len);
 }
 
+bool
+log_shows(enum log_level level)
+{
+	return level <= log_state.max_level;
+}
+
 const struct log_note *
 log_last(void)
 {

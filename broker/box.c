@@ -261,8 +261,8 @@ act_warm(struct box *x)
 	x->warm_ms = clock_now_ms();
 	pool_add(x);
 	tally_add(TALLY_boxes_warm);
-	log_info("box=%" PRIu64 " warm class=%d after_ms=%" PRIu64, x->id, (int)x->box_class,
-		 x->warm_ms - x->born_ms);
+	LOG_EVENT(box_warm, .box = x->id, .class = x->box_class,
+		  .after_ms = x->warm_ms - x->born_ms);
 }
 
 static void
@@ -300,7 +300,8 @@ act_fail(struct box *x)
 	if (!x->why.message)
 		x->why = (struct engine_result){.err = -EPIPE,
 						.message = "the sandbox ended while starting"};
-	log_warn("box=%" PRIu64 " start failed err=%d: %s", x->id, x->why.err, x->why.message);
+	LOG_EVENT(box_failed, .box = x->id, .step = "start", .error = (uint64_t)-x->why.err,
+		  .why = x->why.message);
 	tally_add(TALLY_boxes_failed);
 	x->cause = CAUSE_START;
 	box_runs_failed(x);
@@ -310,8 +311,8 @@ act_fail(struct box *x)
 static void
 act_uncreated(struct box *x)
 {
-	log_warn("box=%" PRIu64 " not created err=%d: %s", x->id, x->why.err,
-		 x->why.message ? x->why.message : "");
+	LOG_EVENT(box_failed, .box = x->id, .step = "create", .error = (uint64_t)-x->why.err,
+		  .why = x->why.message);
 	tally_add(TALLY_boxes_failed);
 	x->cause = CAUSE_START;
 	box_runs_failed(x);

@@ -270,8 +270,8 @@ box_bury(struct box *x, bool tell)
 	pins_give(b, x->affinity);
 	(void)idmap_take(b->boxes, x->id);
 	TAILQ_INSERT_TAIL(&b->grave, x, grave_entry);
-	log_info("box=%" PRIu64 " gone cause=%d age_ms=%" PRIu64, x->id, (int)x->cause,
-		 now - x->born_ms);
+	LOG_EVENT(box_gone, .box = x->id, .cause = cause_word(x->cause),
+		  .age_ms = now - x->born_ms);
 	tally_add(TALLY_ENDED + (uint32_t)x->cause);
 	broker_soon(b);
 }

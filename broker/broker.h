@@ -202,7 +202,6 @@ struct probe {
 	char image_id[81];
 	bool have_info, watching, swept, refreshing;
 	uint64_t image_ms; /* when image_id was last asked for */
-	struct log_limit said;
 };
 void probe_need(struct broker *b);  /* asks unless up or being asked */
 void probe_again(struct broker *b); /* asks even when up */

@@ -23,7 +23,9 @@ confine_self(int argc, char **argv, struct store **ret_store, struct keep **ret_
 
 	if (confine_args(argc, argv, &plan) < 0)
 		fatal("started with unknown words; it is the supervisor that starts it");
-	log_init("bailey-broker", plan.debug ? LOG_L_DEBUG : LOG_L_WARNING);
+	log_init("bailey-broker", plan.debug    ? LOG_L_DEBUG
+				  : plan.events ? LOG_L_INFO
+						: LOG_L_WARNING);
 	r = confine_start(&plan, FD_STATE);
 	if (r < 0)
 		fatal("confine_start: error %d", r);

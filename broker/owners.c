@@ -148,7 +148,7 @@ front_bound(const struct front *f)
 void
 front_drop(struct front *f, const char *why)
 {
-	log_warn("front=%" PRIu64 " dropped: %s", f->peer_id, why);
+	LOG_EVENT(front_dropped, .front = f->peer_id, .why = why);
 	tally_add(TALLY_fronts_dropped);
 	front_close(f);
 }

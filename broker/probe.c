@@ -60,8 +60,7 @@ settle(struct broker *b, enum engine_state state, int err, enum run_status statu
 	(void)snprintf(p->message, sizeof(p->message), "%s", message ? message : "");
 	if (state == ENGINE_DOWN) {
 		note_error(p, p->message);
-		if (log_allowed(&p->said, 3))
-			log_warn("engine not usable: %s: %s", run_status_name(status), p->message);
+		LOG_EVENT(engine_unusable, .status = run_status_name(status), .why = p->message);
 		admission_fail_all(b, status, p->message);
 	}
 	health_answer(b);
@@ -221,7 +220,7 @@ probe_lost(struct broker *b, const struct engine_result *r)
 	if (b->probe.state != ENGINE_UP)
 		return;
 	if (r->err == -ENOTCONN || r->err == -ETIMEDOUT) {
-		log_warn("engine lost: %s", r->message ? r->message : "");
+		LOG_EVENT(engine_lost, .why = r->message);
 		note_error(&b->probe, r->message ? r->message : "no answer");
 		b->probe.state = ENGINE_ASLEEP;
 		if (b->queued)

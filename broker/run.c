@@ -236,11 +236,12 @@ finish(struct run *r, enum run_status status, const char *message, uint32_t retr
 	if (r->front)
 		send_ended(r, status, message ? message : run_status_advice(status), retry_ms,
 			   final);
-	log_info("run=%s box=%" PRIu64 " class=%d start=%d status=%s queue_ms=%" PRIu64
-		 " run_us=%" PRIu64,
-		 r->run_id, r->box ? r->box->id : 0, (int)r->box_class, (int)r->start,
-		 run_status_name(status), r->left_queue_ms ? r->left_queue_ms - r->queued_ms : 0,
-		 r->have_exit ? r->exit_us - r->run_us : 0);
+	LOG_EVENT(run_ended, .run = r->run_id,
+		  .sandbox = r->box && r->box->sandbox ? r->box->sandbox->id : NULL,
+		  .box = r->box ? r->box->id : 0, .status = run_status_name(status),
+		  .start = r->start,
+		  .queue_ms = r->left_queue_ms ? r->left_queue_ms - r->queued_ms : 0,
+		  .run_us = r->have_exit ? r->exit_us - r->run_us : 0);
 	if (!(r->flags & CALL_STAYS))
 		tally_add(TALLY_RUNS + (uint32_t)status);
 	close_kept(r, status);

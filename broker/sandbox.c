@@ -139,8 +139,8 @@ sandbox_born(struct run *r)
 	x->sandbox = sandbox_new(r);
 	tally_add(TALLY_sandboxes_made);
 	adopt_keep(x);
-	log_info("box=%" PRIu64 " stays class=%d hold=%d ttl_s=%u idle_s=%u", x->id,
-		 (int)x->box_class, x->sandbox->hold, r->ttl_s, r->idle_s);
+	LOG_EVENT(sandbox_made, .sandbox = x->sandbox->id, .box = x->id, .ttl_s = r->ttl_s,
+		  .idle_s = r->idle_s);
 }
 
 uint64_t
@@ -234,8 +234,8 @@ sandbox_box_ended(struct box *x)
 	s->ended_ms = clock_now_ms();
 	adopt_note_ended(s, b);
 	adopt_drop(x);
-	log_info("box=%" PRIu64 " stays no longer cause=%d age_ms=%" PRIu64, x->id, (int)s->cause,
-		 s->ended_ms - s->born_ms);
+	LOG_EVENT(sandbox_ended, .sandbox = s->id, .box = x->id, .cause = cause_word(s->cause),
+		  .age_ms = s->ended_ms - s->born_ms);
 	if (!s->hold) {
 		s->owner->sandboxes--;
 		b->sandboxes.memory_bytes -= s->memory_bytes;

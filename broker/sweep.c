@@ -49,7 +49,7 @@ remove_next(struct broker *b)
 		return;
 	s->busy = true;
 	memcpy(id, s->ids[--s->n], sizeof(id));
-	log_info("sweep: removing container %.12s", id);
+	LOG_EVENT(container_swept, .container = id);
 	tally_add(TALLY_sweep_removed);
 	engine_remove(b->engine, id, b, 0, on_removed);
 }

@@ -227,7 +227,9 @@ main(int argc, char **argv)
 	log_init("bailey-reaper", LOG_L_INFO);
 	if (confine_args(argc, argv, &plan) < 0)
 		fatal("this program is started by baileyd, not by hand");
-	log_init("bailey-reaper", plan.debug ? LOG_L_DEBUG : LOG_L_WARNING);
+	log_init("bailey-reaper", plan.debug    ? LOG_L_DEBUG
+				  : plan.events ? LOG_L_INFO
+						: LOG_L_WARNING);
 	uint32_t layers = confine(&plan, r);
 	r->supervisor = link_new(r->base, FD_SUPERVISOR, &supervisor_config);
 	(void)link_send(r->supervisor, IPC_ROW(ready, .version = IPC_VERSION, .layers = layers));

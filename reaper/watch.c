@@ -343,8 +343,7 @@ watch_stop(struct reaper *r, uint32_t grace_ms)
 static void
 report_stuck(struct reaper *r, struct box *b, uint64_t now)
 {
-	log_error("box %" PRIu64 ": its removal is unconfirmed for %" PRIu64 " s", b->rec.box,
-		  (now - b->removing_ns) / NS_PER_S);
+	LOG_EVENT(removal_stuck, .box = b->rec.box, .since_s = (now - b->removing_ns) / NS_PER_S);
 	tally_add(TALLY_removals_stuck);
 	b->stuck_step_ns = deadline_stuck(b->stuck_step_ns);
 	b->stuck_ns = now + b->stuck_step_ns;

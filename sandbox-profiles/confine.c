@@ -100,6 +100,7 @@ arg_word(const char *key, size_t key_len, const char *value, struct confine_plan
 		{"uid", &plan->expect_uid},       {"ns", &plan->namespaces},
 		{"net", &plan->keep_net},         {"kill", &plan->keep_kill},
 		{"bindro", &plan->bind_readonly}, {"debug", &plan->debug},
+		{"events", &plan->events},
 	};
 
 #define KEY_IS(word) (key_len == sizeof(word) - 1 && memcmp(key, word, key_len) == 0)

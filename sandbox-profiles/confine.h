@@ -46,6 +46,7 @@ struct confine_plan {
 	char bind_dir[2][512]; /* bind=DIR (twice at most): kept in the empty root, same path */
 	bool bind_readonly;    /* bindro=1 */
 	bool debug;            /* debug=1: log level debug */
+	bool events;           /* events=1: log level info, what a server tells */
 	bool log_only;         /* confine=log: filter logs instead of killing; debug builds only */
 	char engine[8];        /* engine=unix|tcp: picks the broker's table */
 };

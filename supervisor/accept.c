@@ -28,7 +28,6 @@
 #define PAUSE_MS 100u /* when the system has no descriptor or process for us */
 #define SOURCES 64    /* users remembered for their rate; the longest unseen makes room */
 #define MILLI 1000u
-#define LOG_PER_10S 5
 
 struct source {
 	uint64_t uid, seen_ms;
@@ -47,7 +46,6 @@ struct acceptor {
 	struct door unix_door, http_door;
 	struct source http_source, sources[SOURCES];
 	struct event *resume;
-	struct log_limit refused;
 };
 
 /* One connection out of the source's bucket. */
@@ -111,11 +109,10 @@ pause_http(struct acceptor *a)
 }
 
 static void
-refuse(struct acceptor *a, uint64_t uid, const char *why)
+refuse(uint64_t uid, const char *why)
 {
 	tally_add(TALLY_connections_refused);
-	if (log_allowed(&a->refused, LOG_PER_10S))
-		log_warn("a connection of user %llu is refused: %s", (unsigned long long)uid, why);
+	LOG_EVENT(connection_refused, .uid = uid, .why = why);
 }
 
 /* Who is at the other end of a unix socket, by the kernel's word. */
@@ -126,17 +123,17 @@ admit_user(struct acceptor *a, int fd, struct client *client)
 	socklen_t len = sizeof(who);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == -1 || len != sizeof(who)) {
-		refuse(a, UINT32_MAX, "the kernel does not tell who it is");
+		refuse(UINT32_MAX, "the kernel does not tell who it is");
 		return false;
 	}
 	client->owner_kind = OWNER_UID;
 	client->owner = who.uid;
 	if (fronts_of_user(a->tree, who.uid) >= a->limits.of_user) {
-		refuse(a, who.uid, "too many of that user (BAILEY_CONNECTIONS_USER)");
+		refuse(who.uid, "too many of that user (BAILEY_CONNECTIONS_USER)");
 		return false;
 	}
 	if (!take_one(&a->limits, source_of(a, who.uid))) {
-		refuse(a, who.uid, "too many new ones in a short time");
+		refuse(who.uid, "too many new ones in a short time");
 		return false;
 	}
 	return true;

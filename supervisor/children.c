@@ -484,6 +484,7 @@ ended(struct child *c, int status)
 {
 	struct tree *t = c->tree;
 	bool again = !t->stopping && c->id != CHILD_FRONTEND;
+	uint64_t pid = (uint64_t)c->pid;
 
 	int code = exit_code_of(c, status);
 	if (c->why[0] == '\0')
@@ -498,7 +499,8 @@ ended(struct child *c, int status)
 	link_free(c->link);
 	c->link = NULL;
 	if (again)
-		log_warn("%s ended and is started again", children_name(c->id));
+		LOG_EVENT(child_ended, .process = children_name(c->id), .pid = pid,
+			  .why = c->last_end, .restarts = c->restarts + 1);
 	step(c, again ? CHILD_EV_EXIT : CHILD_EV_END);
 	if (c->id == CHILD_FRONTEND && t->serve.stdio)
 		children_stop(t, code);

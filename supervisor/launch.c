@@ -67,6 +67,8 @@ words_fill(struct words *w, const struct child *c)
 	words_add(w, xasprintf("parent=%d", (int)getpid()));
 	if (t->options.debug)
 		words_add(w, xstrdup("debug=1"));
+	else if ((t->serve.socket != NULL || t->serve.http != NULL) && c->id != CHILD_FRONTEND)
+		words_add(w, xstrdup("events=1"));
 	if (t->options.confine_log)
 		words_add(w, xstrdup("confine=log"));
 	bool local = t->engine.kind == ENGINE_UNIX;

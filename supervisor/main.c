@@ -93,7 +93,7 @@ main(int argc, char **argv)
 			print_tables();
 		return fflush(stdout) == 0 ? 0 : 1;
 	}
-	log_init("baileyd", a.debug ? LOG_L_DEBUG : LOG_L_WARNING);
+	log_init("baileyd", a.debug ? LOG_L_DEBUG : a.serve.stdio ? LOG_L_WARNING : LOG_L_INFO);
 	if (spawn_check_fds(error, sizeof(error)) < 0) {
 		log_error("%s", error);
 		return 1;

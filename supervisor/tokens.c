@@ -214,7 +214,7 @@ tokens_reread(struct tree *t)
 	}
 	t->tokens = a->tokens;
 	tally_add(TALLY_tokens_read);
-	log_info("%u tokens were read again", t->tokens.n);
+	LOG_EVENT(tokens_read, .count = t->tokens.n);
 	/* One whose link breaks here is started again, with the new ones. */
 	if (broker != NULL)
 		(void)tokens_send(broker, &t->tokens);

@@ -86,7 +86,7 @@ class Status:
         self.assertGreaterEqual(counters["rewirings"], 2)
         text = self.ask().stdout
         self.assertIn("last end: signal 9", text)
-        self.assertIn("bailey-reaper ended and is started again", json.dumps(self.process("baileyd")) + text)
+        self.assertIn("event=child_ended process=bailey-reaper ", json.dumps(self.process("baileyd")) + text)
 
     def test_stopped_reaper_is_named(self):
         self.serve()

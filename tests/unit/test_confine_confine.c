@@ -32,14 +32,14 @@ test_confine_args_all_words(void **state)
 
 	(void)state;
 	assert_int_equal(PARSE(&plan, "parent=12", "uid=1", "ns=1", "net=1", "kill=0", "bind=/run",
-			       "bind=/a/b.c", "bindro=1", "debug=1", "engine=tcp"),
+			       "bind=/a/b.c", "bindro=1", "debug=1", "events=1", "engine=tcp"),
 			 0);
 	assert_int_equal(plan.table, TABLE_BROKER_TCP);
 	assert_int_equal(plan.parent, 12);
 	assert_true(plan.expect_uid && plan.namespaces && plan.keep_net && !plan.keep_kill);
 	assert_string_equal(plan.bind_dir[0], "/run");
 	assert_string_equal(plan.bind_dir[1], "/a/b.c");
-	assert_true(plan.bind_readonly && plan.debug && !plan.log_only);
+	assert_true(plan.bind_readonly && plan.debug && plan.events && !plan.log_only);
 	assert_string_equal(plan.engine, "tcp");
 
 	/* Nothing is left over from before; without words all is off. */

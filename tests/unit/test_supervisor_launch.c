@@ -148,6 +148,16 @@ test_engine_directory_that_is_not_there_yet(void **state)
 }
 
 static void
+test_server_tells_events(void **state)
+{
+	(void)state;
+	t.engine.kind = ENGINE_TLS;
+	t.serve.socket = "/x";
+	launched(CHILD_FRONTEND, "bailey-frontend parent ns=1");
+	launched(CHILD_BROKER, "bailey-broker parent events=1 engine=tcp ns=1 net=1");
+}
+
+static void
 test_tcp_engine_and_switches(void **state)
 {
 	(void)state;
@@ -224,6 +234,7 @@ main(void)
 		T(test_accepted_connection_is_handed_over),
 		T(test_as_a_plain_user),
 		T(test_engine_directory_that_is_not_there_yet),
+		T(test_server_tells_events),
 		T(test_tcp_engine_and_switches),
 		T(test_every_command_line_is_understood),
 		T(test_failed_spawn_is_told),
