@@ -11,10 +11,9 @@
  * ACCOUNT (EXIT was read or the box died; the reaper's figures are awaited,
  * 200 ms at most). The answer leaves before any clean-up work starts.
  *
- * A run in a sandbox that stays (within) begins at GRANTED and leaves its box as
- * it was. Its call may be answered before it is over: it then has no front and
- * goes on until its EXIT, either as its caller wished (background) or for two
- * seconds at most, told to end (withdrawn).
+ * A run in a sandbox that stays (within) begins at GRANTED and leaves its box as it was. Its call
+ * may be answered before it is over: it then has no front and goes on until its EXIT, either as its
+ * caller wished (background) or for two seconds at most, told to end (withdrawn).
  */
 #include <errno.h>
 #include <inttypes.h>
