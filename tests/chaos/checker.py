@@ -24,6 +24,7 @@ FDS_A_BOX = {"bailey-reaper": 7, "bailey-broker": 1, "dockerd": 12}
 KB = 4096  # I6: memory, the same way
 SEEN_LATE = 0.5  # I5: seconds the recorder may be behind the engine
 REAPER_AFTER = 0.5  # seconds after a run's time at which the reaper ends its box, if no end was told
+TAKEN_OVER = 2.0  # seconds after a fault until a new broker knows how its runs ended
 OUTAGE = 5.0  # seconds a sandbox that stays must live through without one of its keepers
 
 # (target, how): for how many seconds of it a sandbox must survive. Missing: it need not.
@@ -32,6 +33,7 @@ SURVIVES = {
     ("reaper", "stop"): OUTAGE, ("reaper", "kill"): OUTAGE, ("reaper", "term"): OUTAGE,
     ("guest", "stop"): OUTAGE, ("shim", "stop"): OUTAGE, ("dockerd", "stop"): OUTAGE,
     ("containerd", "stop"): OUTAGE, ("client", "cancel"): OUTAGE, ("frontend", "term"): OUTAGE, ("broker", "term"): OUTAGE,
+    ("broker", "kill"): OUTAGE,
 }  # fmt: skip
 # What a call may end as where a fault came in between, besides what it wanted.
 SICK = {"lost", "engine_unavailable", "queue_timeout", "start_timeout", "not_found", "cancelled", "timed_out", "busy"}
@@ -311,9 +313,8 @@ def kept(x):
         if e["e"] == "kept" and not e["kept"]:
             fault = faults.get(e["fault"])
             least = SURVIVES.get((fault["target"], fault["how"])) if fault else float("inf")
-            if fault and fault["how"] == "stop" and any(
-                fault["t"] - REAPER_AFTER <= due + REAPER_AFTER <= (fault["over"] or x.last) + REAPER_AFTER for due in x.dues[e["tree"]]
-            ):
+            if fault and any(fault["t"] - REAPER_AFTER <= due + REAPER_AFTER <= (fault["over"] or x.last) + TAKEN_OVER
+                             for due in x.dues[e["tree"]]):  # fmt: skip
                 continue  # a run's time was up and its end could not be told: the reaper ended the box
             if least is not None and (not fault or fault["seconds"] <= least):
                 told = f"{fault['target']} {fault['how']} of {fault['seconds']:.2f} s" if fault else "no fault"

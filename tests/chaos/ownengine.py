@@ -14,11 +14,12 @@ import subprocess
 import threading
 import time
 
-from watch import BOX, EngineWatch, text
+from watch import BOX, EngineWatch, figures, text
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGE = os.environ.get("SANDBOX_IMAGE", "bailey/sandbox:slim")
 EMPTY_WITHIN = 70.0  # seconds
+SETTLED_WITHIN = 10.0
 # What the harness inherits as subreaper and nobody else waits for.
 ORPHANS = ("containerd", "dockerd", "runc", "bailey-", "init")
 
@@ -100,6 +101,18 @@ class OwnEngine:
         time.sleep(seconds)
         self.program("revive")
         self.state("up")
+
+
+def host(engine, when, before=None):
+    """Notes what engine and host hold; afterwards once what idle connections hold is closed."""
+    end = time.monotonic() + SETTLED_WITHIN
+    while True:
+        found = figures(engine.watch, engine.pid("dockerd"))
+        if before is None or found["dockerd"]["fds"] <= before["dockerd"]["fds"] or time.monotonic() > end:
+            break
+        time.sleep(0.5)
+    engine.history.add("host", engine=engine.name, when=when, figures=found)
+    return found
 
 
 def empty(engine):
