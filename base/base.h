@@ -114,6 +114,8 @@ void hex_encode(char *out /* 2n+1 */, const uint8_t *in, size_t n);
 int hex_decode(uint8_t *out, size_t n, const char *hex, size_t hex_len);
 bool mem_equal_ct(const void *a, const void *b, size_t n);      /* constant time */
 int str_copy(char *dst, size_t cap, const char *src, size_t n); /* -ENAMETOOLONG, -EINVAL on NUL */
+
+/* ---- base64.c ---- */
 /* RFC 4648 base64 with padding, appended to b. */
 int base64_append(struct buf *b, const uint8_t *in, size_t n);
 /* The other way, strictly: padded, no blanks, unused bits zero. -EINVAL, or -ENOSPC when b has no

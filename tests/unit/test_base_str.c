@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_base_str.c - numbers, UTF-8, hex, base64, constant-time comparison, copies.
+ * tests/unit/test_base_str.c - numbers, UTF-8, hex, constant-time comparison, copies.
  * Runs in: ctest.
  * Input: none.
  * Owns: nothing beyond each test.
@@ -168,121 +168,13 @@ test_str_copy(void **state)
 	assert_int_equal(str_copy(out, 0, "", 0), -ENAMETOOLONG);
 }
 
-static void
-test_base64_rfc_vectors(void **state)
-{
-	static const struct {
-		const char *in, *out;
-	} cases[] = {
-		{"", ""},
-		{"f", "Zg=="},
-		{"fo", "Zm8="},
-		{"foo", "Zm9v"},
-		{"foob", "Zm9vYg=="},
-		{"fooba", "Zm9vYmE="},
-		{"foobar", "Zm9vYmFy"},
-		{"\xff\xfe\xfb", "//77"},
-		{"\xfb\xef\xbe", "++++"},
-	};
-	struct buf b;
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		buf_init(&b, 8);
-		assert_int_equal(
-			base64_append(&b, (const uint8_t *)cases[i].in, strlen(cases[i].in)), 0);
-		assert_int_equal(buf_len(&b), strlen(cases[i].out));
-		assert_memory_equal(buf_data(&b), cases[i].out, buf_len(&b));
-		buf_done(&b);
-	}
-	buf_init(&b, 7);
-	assert_int_equal(base64_append(&b, (const uint8_t *)"fooba", 5), -ENOSPC);
-	assert_int_equal(base64_append(&b, (const uint8_t *)"", SIZE_MAX), -ENOSPC);
-	assert_int_equal(buf_len(&b), 0);
-	buf_done(&b);
-}
-
-static void
-test_base64_decode_what_encode_wrote(void **state)
-{
-	uint8_t bytes[300];
-	struct buf text, back;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		bytes[i] = (uint8_t)(i * 7);
-	for (size_t n = 0; n <= sizeof(bytes); n++) {
-		buf_init(&text, 1024);
-		buf_init(&back, 1024);
-		assert_int_equal(base64_append(&text, bytes, n), 0);
-		assert_int_equal(
-			base64_decode(&back, (const char *)buf_data(&text), buf_len(&text)), 0);
-		assert_int_equal(buf_len(&back), n);
-		assert_memory_equal(buf_data(&back), bytes, n);
-		buf_done(&text);
-		buf_done(&back);
-	}
-}
-
-static void
-test_base64_decode_is_strict(void **state)
-{
-	static const char *const bad[] = {"A",
-					  "AA",
-					  "AAA",
-					  "AAAAA",
-					  "AA=A",
-					  "=AAA",
-					  "A===",
-					  "====",
-					  "AB==",
-					  "AAB=",
-					  "AA==AAAA",
-					  "AA A",
-					  "AAA\n",
-					  "AAAA\nAAA",
-					  "AA-_",
-					  ("\x80"
-					   "AAA")};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		struct buf b;
-
-		buf_init(&b, 64);
-		if (base64_decode(&b, bad[i], strlen(bad[i])) != -EINVAL)
-			fail_msg("%s was taken", bad[i]);
-		assert_int_equal(buf_len(&b), 0);
-		buf_done(&b);
-	}
-}
-
-static void
-test_base64_decode_keeps_to_the_maximum(void **state)
-{
-	struct buf b;
-
-	(void)state;
-	buf_init(&b, 5);
-	assert_int_equal(base64_decode(&b, "AAAAAAAA", 8), -ENOSPC);
-	assert_int_equal(base64_decode(&b, "AAAA", 4), 0);
-	buf_done(&b);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse_u64_cases),
-		cmocka_unit_test(test_utf8_cases),
-		cmocka_unit_test(test_utf8_every_code_point),
-		cmocka_unit_test(test_hex),
-		cmocka_unit_test(test_mem_equal_ct),
-		cmocka_unit_test(test_str_copy),
-		cmocka_unit_test(test_base64_rfc_vectors),
-		cmocka_unit_test(test_base64_decode_what_encode_wrote),
-		cmocka_unit_test(test_base64_decode_is_strict),
-		cmocka_unit_test(test_base64_decode_keeps_to_the_maximum),
+		cmocka_unit_test(test_parse_u64_cases),       cmocka_unit_test(test_utf8_cases),
+		cmocka_unit_test(test_utf8_every_code_point), cmocka_unit_test(test_hex),
+		cmocka_unit_test(test_mem_equal_ct),          cmocka_unit_test(test_str_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
