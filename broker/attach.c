@@ -462,9 +462,12 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 				  "the engine closed the connection instead of attaching");
 			return;
 		}
+		bool drained = (size_t)n < room && !http_raw_same_retry(a->raw);
 		if (a->state == OPEN ? !take_frames(a, read_buffer, (size_t)n)
 				     : !take_head(a, read_buffer, (size_t)n))
 			return;
+		if (drained)
+			return; /* what has come since, the loop tells */
 	}
 	/* TLS may hold bytes the descriptor no longer shows. */
 	event_active(a->readable, EV_READ, 0);

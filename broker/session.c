@@ -17,7 +17,7 @@
 
 #include "broker.h"
 
-#define ACK_EVERY 65536u
+#define ACK_EVERY GUEST_WINDOW /* of frames; the guest waits at twice that */
 #define CREDIT_AHEAD_MAX ((uint64_t)4 * GUEST_WINDOW)
 #define CHATTER_MAX 65536u /* between two pings; an honest guest needs a hundredth */
 #define CHATTER_RUN 4096u  /* and as much more for each run begun meanwhile: it is acknowledged */
@@ -88,6 +88,14 @@ going(struct session *s, const struct guest_frame *f)
 	return n && n->running ? n : NULL;
 }
 
+/* As the guest counts what it keeps until it is acknowledged: else a run that writes bytes one by
+ * one would wait for a word that is not worth sending yet. */
+static uint32_t
+frame_bytes(const struct guest_frame *f)
+{
+	return (uint32_t)(GUEST_HEADER_LEN + f->len + GUEST_CRC_LEN);
+}
+
 static int
 output_allowed(struct session *s, const struct guest_frame *f)
 {
@@ -106,7 +114,7 @@ output_allowed(struct session *s, const struct guest_frame *f)
 	if (f->len > most - *used)
 		return -EBADMSG;
 	*used += f->len;
-	s->unacked += (uint32_t)f->len;
+	s->unacked += frame_bytes(f);
 	return 0;
 }
 
@@ -118,7 +126,7 @@ exit_allowed(struct session *s, const struct guest_frame *f)
 
 	if (!n || (!n->running && !n->ended))
 		return -EBADMSG;
-	s->unacked += (uint32_t)f->len;
+	s->unacked += frame_bytes(f);
 	n->number = 0; /* nothing of it may follow */
 	return 0;
 }

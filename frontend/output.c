@@ -14,6 +14,7 @@
 #include "frontend.h"
 
 #define TAIL_ROOM (2 * OUTPUT_TAIL)
+#define WIDE_WINDOW ((uint64_t)4 * GUEST_WINDOW) /* the most the broker lets us grant ahead */
 
 void
 output_init(struct output *o)
@@ -78,9 +79,16 @@ output_add(struct output *o, const uint8_t *data, size_t len, bool tail)
 bool
 output_credit(struct output *o, uint64_t *ret_limit)
 {
-	if (o->credit - o->received > GUEST_WINDOW / 2 && o->credit >= o->received)
+	uint64_t limit = o->received + GUEST_WINDOW;
+
+	/* Every grant wakes all on its way: fewer of them where much is wanted, and no more than
+	 * that, because all of it may come to wait in the link. */
+	if (o->whole && limit < o->head_max)
+		limit = o->received + WIDE_WINDOW < o->head_max ? o->received + WIDE_WINDOW
+								: o->head_max;
+	if (o->credit > o->received && o->credit - o->received > (limit - o->received) / 2)
 		return false;
-	o->credit = o->received + GUEST_WINDOW;
+	o->credit = limit;
 	*ret_limit = o->credit;
 	return true;
 }

@@ -511,10 +511,12 @@ upcalls_stdin(struct call *c)
 		if (r < 0 || n == 0 || c->input_sent >= c->input_credit)
 			break;
 
-		if (n > GUEST_PAYLOAD_MAX)
-			n = GUEST_PAYLOAD_MAX;
+		if (n > GUEST_PIECE)
+			n = GUEST_PIECE;
 		if (n > c->input_credit - c->input_sent)
 			n = (size_t)(c->input_credit - c->input_sent);
+		if (n < GUEST_PIECE && n < buf_len(&c->input) - skip)
+			break; /* more credit comes before what was granted is used up */
 		r = send_frame(c, GUEST_h_stdin, STREAM_STDIN, buf_data(&c->input) + skip, n);
 		if (!kept)
 			buf_consume(&c->input, n);

@@ -14,7 +14,7 @@
 
 #include "guest.h"
 
-#define FEED_GRANT_STEP (GUEST_WINDOW / 4) /* a grant is worth a frame from here on */
+#define FEED_GRANT_STEP (GUEST_WINDOW / 2) /* a grant is worth a frame from here on */
 
 void
 feed_init(struct feed *f, uint32_t run)

@@ -26,6 +26,8 @@ void watch_serve(const struct watch *w, struct guest *g);
 
 /* ---- stream.c ---- */
 void stream_init(struct stream *s, int in_fd, int out_fd);
+/* Before much is moved: pipes that hold a window, so that their two sides wake each other less. */
+void stream_widen(struct stream *s);
 /* Reads all that has come and handles whole frames. Ends the guest on a broken rule. */
 void stream_read(struct guest *g);
 /* Handles the whole frames in stream.in. 0, or the enum guest_end_code to end with. */

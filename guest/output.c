@@ -108,7 +108,7 @@ output_pump(struct guest *g, struct output *o)
 		size_t n = buf_len(&o->pending);
 		uint64_t room = o->credit - o->framed;
 
-		n = n > GUEST_PAYLOAD_MAX ? GUEST_PAYLOAD_MAX : n;
+		n = n > GUEST_PIECE ? GUEST_PIECE : n;
 		n = n > room ? (size_t)room : n;
 		if (stream_send_kept(&g->stream, GUEST_g_out, o->stream, o->run,
 				     buf_data(&o->pending), n) < 0)

@@ -12,6 +12,7 @@
  * anything else ends the sandbox.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@
 #define STREAM_KEPT_MAX (STREAM_KEPT_FULL + (size_t)3 * GUEST_FRAME_MAX)
 #define STREAM_ACK_DELAY_MS 20u /* an acknowledgement rides on output if there is some */
 #define STREAM_READ_ROUNDS 16u
+#define STREAM_PIPE_IN GUEST_WINDOW
+#define STREAM_PIPE_OUT (4 * GUEST_WINDOW) /* above what is kept: then it is never full */
 
 void
 stream_init(struct stream *s, int in_fd, int out_fd)
@@ -34,6 +37,17 @@ stream_init(struct stream *s, int in_fd, int out_fd)
 	buf_init(&s->in, STREAM_IN_MAX);
 	buf_init(&s->wire, STREAM_WIRE_MAX);
 	buf_init(&s->kept, STREAM_KEPT_MAX);
+}
+
+void
+stream_widen(struct stream *s)
+{
+	if (s->wide)
+		return;
+	s->wide = true;
+	/* Where it is refused, what is there serves. */
+	(void)fcntl(s->in_fd, F_SETPIPE_SZ, (int)STREAM_PIPE_IN);
+	(void)fcntl(s->out_fd, F_SETPIPE_SZ, (int)STREAM_PIPE_OUT);
 }
 
 /* ---- out ---- */
@@ -141,6 +155,8 @@ stream_flush(struct stream *s)
 		if (n == -1)
 			guest_end(END_OUTPUT);
 		buf_consume(&s->wire, (size_t)n);
+		if (buf_len(&s->wire) > 0)
+			return; /* full; poll will say */
 	} while (s->kept_on_wire < buf_len(&s->kept) || buf_len(&s->wire) > 0);
 }
 

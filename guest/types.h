@@ -44,6 +44,7 @@ struct stream {
 	uint64_t heard_ms;   /* when the last good frame came */
 	uint64_t ack_at_ms;  /* when g_ack is due, 0 = none */
 	uint8_t secret[32];
+	bool wide; /* stream_widen was here */
 };
 
 /* ---- output.c: what a run writes ---- */

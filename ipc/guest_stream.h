@@ -10,6 +10,9 @@
 #define GUEST_CRC_LEN 4u
 #define GUEST_PAYLOAD_MAX 32768u
 #define GUEST_FRAME_MAX (GUEST_HEADER_LEN + GUEST_PAYLOAD_MAX + GUEST_CRC_LEN)
+/* What streams are cut into: a frame then fills the pieces that engines copy in, and leaves no
+ * rest that would wake everybody on its way once more. */
+#define GUEST_PIECE (GUEST_PAYLOAD_MAX - GUEST_HEADER_LEN - GUEST_CRC_LEN)
 #define GUEST_WINDOW 262144u    /* initial credit of every stream, bytes */
 #define GUEST_HEAD_MAX 1048576u /* a stream's first bytes that are sent */
 #define GUEST_TAIL_MAX 8192u    /* and its last ones when more was written */

@@ -150,10 +150,39 @@ test_output_credit_keeps_the_window(void **state)
 	output_done(&o);
 }
 
+/* What is kept whole is granted in fewer and wider steps: never more than is wanted, but always a
+ * window, so that a sandbox that sends too much gets to its end. */
+static void
+test_output_credit_is_wide_for_what_is_wanted(void **state)
+{
+	const uint64_t wanted = 8 * GUEST_WINDOW;
+	struct output o;
+	uint64_t limit = GUEST_WINDOW, sent = 0, got = 0;
+	unsigned grants = 0;
+
+	(void)state;
+	fill();
+	output_init_whole(&o, wanted);
+	for (; sent < wanted + 2 * GUEST_WINDOW; sent += 1024) {
+		assert_true(sent + 1024 <= limit);
+		output_add(&o, data, 1024, false);
+		if (!output_credit(&o, &got))
+			continue;
+		assert_true(got > limit && got <= sent + 1024 + 4 * GUEST_WINDOW);
+		assert_true(got <= wanted || got <= sent + 1024 + GUEST_WINDOW);
+		limit = got;
+		grants += sent < wanted;
+	}
+	assert_in_range(grants, 4, 7);
+	assert_int_equal(buf_len(&o.head), wanted);
+	output_done(&o);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_output_credit_is_wide_for_what_is_wanted),
 		cmocka_unit_test(test_output_view_any_size_and_chunking),
 		cmocka_unit_test(test_output_view_guest_dropped),
 		cmocka_unit_test(test_output_view_a_lying_guest),

@@ -136,6 +136,27 @@ test_output_credit(void **state)
 	fake_free(f);
 }
 
+/* A frame is what engines copy at once: much output comes in whole ones. */
+static void
+test_output_in_whole_pieces(void **state)
+{
+	struct fake *f = new_box();
+	struct guest_frame frame;
+	size_t whole = 0, all = 0;
+
+	(void)state;
+	write_run(f, 0, 3 * GUEST_PIECE + 1);
+	output_pump(&f->g, &f->g.runs[0].out[0]);
+	while (fake_next_frame(&f->g.stream.kept, &frame)) {
+		whole += frame.len == GUEST_PIECE;
+		all++;
+	}
+	assert_int_equal(whole, 3);
+	assert_int_equal(all, 4);
+	assert_int_equal(GUEST_HEADER_LEN + GUEST_PIECE + GUEST_CRC_LEN, 32768);
+	fake_free(f);
+}
+
 static void
 test_output_stops_for_unacknowledged_frames(void **state)
 {
@@ -216,6 +237,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_output_sizes),
 		cmocka_unit_test(test_output_credit),
+		cmocka_unit_test(test_output_in_whole_pieces),
 		cmocka_unit_test(test_output_stops_for_unacknowledged_frames),
 		cmocka_unit_test(test_output_window_without_session),
 		cmocka_unit_test(test_output_read_is_bounded),

@@ -8,6 +8,8 @@
 #include "test.h"
 #include "guest_fakes.h"
 
+#include <fcntl.h>
+
 static unsigned handled;
 static int handler_result;
 
@@ -408,6 +410,27 @@ test_stream_read_ends_the_guest(void **state)
 	fake_free(f);
 }
 
+/* What is kept fits into the pipe out: the guest need not be woken for each page that is read. */
+static void
+test_stream_widen(void **state)
+{
+	struct fake *f = fake_new();
+
+	(void)state;
+	assert_true(fcntl(f->g.stream.out_fd, F_GETPIPE_SZ) < (int)(4 * GUEST_WINDOW));
+	for (int i = 0; i < 2; i++) {
+		stream_widen(&f->g.stream);
+		assert_true(fcntl(f->g.stream.in_fd, F_GETPIPE_SZ) >= (int)GUEST_WINDOW);
+		assert_true(fcntl(f->g.stream.out_fd, F_GETPIPE_SZ) >= (int)(4 * GUEST_WINDOW));
+	}
+	fake_free(f);
+	f = fake_new();
+	(void)close(f->g.stream.out_fd); /* it may be no pipe */
+	f->g.stream.out_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	stream_widen(&f->g.stream);
+	fake_free(f);
+}
+
 int
 main(void)
 {
@@ -424,6 +447,7 @@ main(void)
 		cmocka_unit_test(test_stream_ack_rides_on_output),
 		cmocka_unit_test(test_stream_host_does_not_read),
 		cmocka_unit_test(test_stream_read_ends_the_guest),
+		cmocka_unit_test(test_stream_widen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
