@@ -180,6 +180,10 @@ read_answer(struct call *c, const struct ipc_call_ended *ended)
 		result_add_count(object, "next_offset", f->offset + shown);
 		(void)cJSON_AddBoolToObject(object, "eof", f->offset + shown >= size);
 		(void)cJSON_AddStringToObject(object, "encoding", text ? "utf8" : "base64");
+		if (!text) {
+			result_send_bytes(c->fe, &c->to, object, "content", data, shown);
+			return;
+		}
 		files_add_bytes(object, "content", data, shown, text);
 	}
 	result_send(c->fe, &c->to, object, NULL, run_status_is_error(fault.status));

@@ -31,6 +31,7 @@ struct scan {
 	uint64_t *tags; /* open addressing: key tag, 0 = free */
 	size_t tags_cap;
 	bool key_is_id, id_twice;
+	bool escapes; /* the string read last has some */
 };
 
 /* JSON, but not for us: noted once, reading goes on. */
@@ -208,6 +209,7 @@ static int
 scan_string(struct scan *c, uint64_t *hash)
 {
 	c->at++;
+	c->escapes = false;
 	while (c->at < c->len) {
 		if (hash == NULL)
 			skip_plain(c);
@@ -222,6 +224,7 @@ scan_string(struct scan *c, uint64_t *hash)
 		}
 		if (cp == '\\') {
 			c->at++;
+			c->escapes = true;
 			r = scan_escape(c, &cp);
 			if (r < 0)
 				return r;
@@ -344,6 +347,18 @@ note_id(struct scan *c, size_t from, size_t refusals_before)
 	c->lint->id_len = c->at - from;
 }
 
+/* A string's content as it stands; from is at its opening quote. */
+static void
+note_long(struct scan *c, size_t from)
+{
+	size_t len = c->at - from - 2;
+
+	if (c->escapes || len <= c->lint->long_len)
+		return;
+	c->lint->long_at = from + 1;
+	c->lint->long_len = len;
+}
+
 static int
 scan_value(struct scan *c, enum expect *expect)
 {
@@ -366,6 +381,8 @@ scan_value(struct scan *c, enum expect *expect)
 		r = scan_number(c);
 	else
 		r = scan_word(c);
+	if (r == 0 && first == '"')
+		note_long(c, from);
 	if (r == 0 && is_id)
 		note_id(c, from, before);
 	return r;

@@ -257,15 +257,72 @@ envelope(void)
 	return message;
 }
 
-void
-rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result)
+static cJSON *
+result_message(const struct reply_to *to, cJSON *result)
 {
 	cJSON *message = envelope();
-	struct sent as = {.rev = to->rev};
 
 	(void)cJSON_AddItemToObjectCS(message, "id", rpc_id_json(&to->id));
 	(void)cJSON_AddItemToObjectCS(message, "result", result);
-	send_json(fe, message, to, &as);
+	return message;
+}
+
+void
+rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result)
+{
+	struct sent as = {.rev = to->rev};
+
+	send_json(fe, result_message(to, result), to, &as);
+}
+
+/* text with data in each hole: encoded once, then copied. */
+static int
+fill_holes(struct buf *line, const char *text, const uint8_t *data, size_t n)
+{
+	size_t digits = (n + 2) / 3 * 4, holes = 0, first = 0;
+	uint8_t *room;
+	int r;
+
+	for (const char *at = text; (at = strstr(at, RPC_HOLE)) != NULL; at++)
+		holes++;
+	buf_init(line, strlen(text) + holes * digits + 1);
+	r = buf_reserve(line, line->max, &room); /* from here on it does not move */
+	while (r == 0 && *text != '\0') {
+		size_t part = strcspn(text, RPC_HOLE);
+
+		r = buf_append(line, text, part);
+		text += part;
+		if (r < 0 || *text == '\0')
+			break;
+		text++;
+		r = first > 0 ? buf_append(line, line->data + first, digits)
+			      : base64_append(line, data, n);
+		if (first == 0)
+			first = buf_len(line) - digits;
+	}
+	return r < 0 ? r : buf_append(line, "", 1); /* the line end's place */
+}
+
+void
+rpc_send_result_filled(struct frontend *fe, const struct reply_to *to, struct cJSON *result,
+		       const uint8_t *data, size_t n)
+{
+	cJSON *message = result_message(to, result);
+	cleanup_free char *text = cJSON_PrintUnformatted(message);
+	struct sent as = {.rev = to->rev};
+	struct buf line = {0};
+
+	cJSON_Delete(message);
+	if (text == NULL || fill_holes(&line, text, data, n) < 0) {
+		log_error("no memory for an answer");
+		rpc_send_nothing(fe, to);
+	} else if (to->batch != 0) {
+		batch_add(fe, to->batch, (char *)line.data, buf_len(&line) - 1);
+	} else {
+		as.own = &line;
+		(void)transport_send(fe->transport, (char *)line.data, buf_len(&line) - 1, &as);
+	}
+	buf_done(&line);
 }
 
 void

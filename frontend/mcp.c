@@ -300,7 +300,7 @@ mcp_on_message(void *ctx, char *text, size_t len)
 		on_refused(fe, text, &lint);
 		return;
 	}
-	json = rpc_parse(text, len);
+	json = rpc_parse_long(text, len, &lint, JSON_LONG_BYTES);
 	if (json == NULL) {
 		struct reply_to to = {.rev = era_assumed(fe)};
 

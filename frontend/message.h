@@ -48,6 +48,7 @@ struct sent {
 	bool more;        /* others for the same request follow: a notification … */
 	bool alone;       /* … that belongs to none: only a stream of everything carries it */
 	bool refused;     /* an error that says the message itself was not acceptable */
+	struct buf *own;  /* the message is this buffer's and it may be taken; NULL: it may not */
 	int code;         /* of an error; else 0 */
 	enum mcp_rev rev; /* that it is written in */
 };
@@ -93,9 +94,17 @@ struct json_lint {
 	bool grammar;    /* not JSON at all, or too deep to go on */
 	size_t id_at,
 		id_len; /* the top object's "id" value where it could be read; id_len 0: none */
+	size_t long_at,
+		long_len; /* the longest string that is a value and has no escape, unquoted */
 };
 /* 0, or -EBADMSG with *ret telling why. */
 int jsonlint(const char *text, size_t len, struct json_lint *ret);
+
+/* ---- jsonlong.c ---- */
+#define JSON_LONG_BYTES ((size_t)64 << 10) /* a string that is worth the way around cJSON */
+/* As rpc_parse; where the gate's longest string has that many bytes, it stays in the text, which
+ * is changed for it and must not go before what is returned. */
+struct cJSON *rpc_parse_long(char *text, size_t len, const struct json_lint *lint, size_t least);
 
 /* ---- text.c: what may be shown as it is ---- */
 /* The code point of the n bytes of one valid sequence (utf8_step). */
@@ -161,6 +170,11 @@ bool rpc_id_equal(const struct rpc_id *a, const struct rpc_id *b);
 struct cJSON *rpc_id_json(const struct rpc_id *id);
 /* Each takes result, data and params. */
 void rpc_send_result(struct frontend *fe, const struct reply_to *to, struct cJSON *result);
+/* Wherever RPC_HOLE stands in the printed result, data as base64: much of it is not printed over
+ * and over. No other string of the result may hold that byte; none that is UTF-8 does. */
+#define RPC_HOLE "\xff"
+void rpc_send_result_filled(struct frontend *fe, const struct reply_to *to, struct cJSON *result,
+			    const uint8_t *data, size_t n);
 void rpc_send_error(struct frontend *fe, const struct reply_to *to, int code, struct cJSON *data,
 		    const char *fmt, ...) PRINTF_LIKE(5, 6);
 /* to: the request it belongs to, whose stream carries it; NULL: none. */

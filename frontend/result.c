@@ -373,9 +373,9 @@ add_blocks(cJSON *content, cJSON *blocks, enum mcp_rev rev)
 	cJSON_Delete(blocks);
 }
 
-void
-result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
-	    struct cJSON *blocks, bool is_error)
+/* Takes structured and blocks. */
+static cJSON *
+tool_result(const struct reply_to *to, cJSON *structured, cJSON *blocks, bool is_error)
 {
 	char *text = cJSON_PrintUnformatted(structured);
 	cJSON *result = cJSON_CreateObject(), *content;
@@ -396,7 +396,22 @@ result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *struct
 	buf_done(&raw);
 	(void)cJSON_AddBoolToObject(result, "isError", is_error);
 	result_finish(result, to->rev);
-	rpc_send_result(fe, to, result);
+	return result;
+}
+
+void
+result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
+	    struct cJSON *blocks, bool is_error)
+{
+	rpc_send_result(fe, to, tool_result(to, structured, blocks, is_error));
+}
+
+void
+result_send_bytes(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
+		  const char *name, const uint8_t *data, size_t n)
+{
+	(void)cJSON_AddRawToObject(structured, name, "\"" RPC_HOLE "\"");
+	rpc_send_result_filled(fe, to, tool_result(to, structured, NULL, false), data, n);
 }
 
 void

@@ -23,6 +23,7 @@
 #include "message.h"
 
 #define READ_PIECE ((size_t)65536)
+#define PIPE_BYTES 262144
 #define TTY_PIECE 1024u                   /* a terminal is written blocking: little at a time */
 #define PAUSE_ABOVE ((size_t)4 << 20)     /* queued bytes that stop the reading … */
 #define RESUME_BELOW ((size_t)1 << 20)    /* … until they are less than this */
@@ -260,8 +261,6 @@ stdio_send(struct transport *base, char *text, size_t len, const struct sent *as
 	struct stdio *t = (struct stdio *)base;
 	ssize_t n = 0;
 
-	(void)as;
-
 	if (t->ended && t->end_reason < 0)
 		return t->end_reason;
 	text[len++] = '\n';
@@ -274,6 +273,17 @@ stdio_send(struct transport *base, char *text, size_t len, const struct sent *as
 	}
 	if ((size_t)n == len)
 		return 0;
+	if (as->own != NULL && buf_len(&t->queue) == 0 && len <= t->queue.max) {
+		/* the rest of it waits where it is */
+		buf_done(&t->queue);
+		t->queue = *as->own;
+		t->queue.max = SEND_QUEUE_MAX;
+		*as->own = (struct buf){0};
+		buf_consume(&t->queue, (size_t)n);
+		set_paused(t);
+		(void)event_add(t->write_event, NULL);
+		return 0;
+	}
 	if (buf_append(&t->queue, text + n, len - (size_t)n) < 0) {
 		end_later(t, -ENOBUFS);
 		return -ENOBUFS;
@@ -365,6 +375,9 @@ stdio_new(struct event_base *base, int in, int out, const struct transport_event
 	}
 	t->in_polls = t->base.end_is_hangup = can_poll(in);
 	t->out_polls = can_poll(out);
+	/* a pipe that holds more wakes its two ends less; others have no size, or no right to it */
+	(void)fcntl(in, F_SETPIPE_SZ, PIPE_BYTES);
+	(void)fcntl(out, F_SETPIPE_SZ, PIPE_BYTES);
 	if (t->out_polls && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
 		t->out_nonblock = fcntl(out, F_SETFL, t->out_flags | O_NONBLOCK) == 0;
 	t->read_event = event_new(base, t->in_polls ? in : -1,

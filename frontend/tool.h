@@ -215,6 +215,9 @@ enum run_status result_known(uint32_t status); /* an unknown number is internal 
 /* Sends structured (taken) as a tool's result, with more content blocks (taken, NULL: none). */
 void result_send(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
 		 struct cJSON *blocks, bool is_error);
+/* The same of what went well, with data as a string of base64 under that name. */
+void result_send_bytes(struct frontend *fe, const struct reply_to *to, struct cJSON *structured,
+		       const char *name, const uint8_t *data, size_t n);
 void result_send_refusal(struct frontend *fe, const struct reply_to *to, const char *why);
 /* Adds what b holds, JSON text, without a copy: b is empty afterwards. */
 void result_add_raw(struct cJSON *object, const char *name, struct buf *b);

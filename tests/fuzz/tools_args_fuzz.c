@@ -29,7 +29,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data + 1, size - 1);
 	text[size - 1] = '\0';
 	if (jsonlint(text, size - 1, &lint) == 0) {
-		json = rpc_parse(text, size - 1);
+		json = rpc_parse_long(text, size - 1, &lint, 16);
 		buf_init(&why, 4096);
 		if (cJSON_IsObject(json) &&
 		    args_check((enum tool_no)(data[0] % TOOL_COUNT), json, &why) < 0 &&

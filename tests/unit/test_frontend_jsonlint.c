@@ -283,6 +283,31 @@ test_jsonlint_tells_the_id(void **state)
 	}
 }
 
+/* The longest value without an escape; keys and what has one do not count. */
+static void
+test_jsonlint_tells_the_longest_string(void **state)
+{
+	static const struct {
+		const char *text, *found;
+	} cases[] = {
+		{"{\"a long key\":\"v\"}", "v"},
+		{"[\"one\",[\"three\"],\"two\"]", "three"},
+		{"[\"first\",\"other\"]", "first"},
+		{"[\"\\u0041bcdef\",\"abc\\\"\",\"a\"]", "a"},
+		{"[\"\",1,true]", ""},
+		{"[\"\xc3\xa9\xc3\xa9\",\"abc\"]", "\xc3\xa9\xc3\xa9"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct json_lint l;
+
+		assert_int_equal(jsonlint(cases[i].text, strlen(cases[i].text), &l), 0);
+		assert_int_equal(l.long_len, strlen(cases[i].found));
+		assert_memory_equal(cases[i].text + l.long_at, cases[i].found, l.long_len);
+	}
+}
+
 /* No prefix of a message passes, and none is read past its end. */
 static void
 test_jsonlint_every_prefix(void **state)
@@ -334,6 +359,7 @@ main(void)
 		cmocka_unit_test(test_jsonlint_key_caps),
 		cmocka_unit_test(test_jsonlint_value_cap),
 		cmocka_unit_test(test_jsonlint_tells_the_id),
+		cmocka_unit_test(test_jsonlint_tells_the_longest_string),
 		cmocka_unit_test(test_jsonlint_every_prefix),
 		cmocka_unit_test(test_jsonlint_every_byte_at_every_place),
 	};

@@ -161,6 +161,40 @@ test_rpc_batch_collects(void **state)
 	(void)rpc_batch_open(&fe, 5, to.rev); /* freed with the frontend */
 }
 
+/* The bytes stand in every hole of the result, alone and in a batch. */
+static void
+test_rpc_result_filled(void **state)
+{
+	static const struct {
+		const char *data, *sent;
+	} rows[] = {
+		{"foobar",
+		 "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"Zm9vYmFy\",\"b\":\"x\","
+		 "\"c\":[\"Zm9vYmFy\"]}}"},
+		{"",
+		 "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"\",\"b\":\"x\",\"c\":[\"\"]}}"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_LEN(rows); i++) {
+		const char *data = rows[i / 2].data;
+		struct reply_to to = {.id = {.kind = RPC_ID_NUMBER, .number = 1},
+				      .rev = REV_2025_03_26};
+		cJSON *result = cJSON_CreateObject();
+		char sent[200];
+
+		(void)cJSON_AddRawToObject(result, "a", "\"" RPC_HOLE "\"");
+		(void)cJSON_AddStringToObject(result, "b", "x");
+		(void)cJSON_AddItemToArray(cJSON_AddArrayToObject(result, "c"),
+					   cJSON_CreateString(RPC_HOLE));
+		to.batch = i % 2 == 0 ? 0 : rpc_batch_open(&fe, 1, to.rev);
+		rpc_send_result_filled(&fe, &to, result, (const uint8_t *)data, strlen(data));
+		(void)snprintf(sent, sizeof(sent), i % 2 == 0 ? "%s\n" : "[%s]\n",
+			       rows[i / 2].sent);
+		assert_string_equal(fake_sent(), sent);
+	}
+}
+
 int
 main(void)
 {
@@ -171,6 +205,7 @@ main(void)
 		FAKE(test_rpc_send_forms),
 		FAKE(test_rpc_send_error_cuts_long_text),
 		FAKE(test_rpc_batch_collects),
+		FAKE(test_rpc_result_filled),
 	};
 
 	return cmocka_run_group_tests_name("frontend_jsonrpc", tests, NULL, NULL);

@@ -210,6 +210,43 @@ test_stdio_send_queues_and_drains(void **state)
 	free(back);
 }
 
+/* A buffer is taken where much of it must wait, and left where it need not. */
+static void
+test_stdio_send_takes_the_buffer(void **state)
+{
+	static const size_t sizes[] = {10, 1 << 20, 1 << 20};
+	char *back = malloc(1 << 20);
+	struct sent as = whole;
+	size_t due = 0, got = 0;
+	struct buf own;
+
+	(void)state;
+	as.own = &own;
+	for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+		uint8_t *room;
+
+		buf_init(&own, sizes[i] + 1);
+		assert_int_equal(buf_reserve(&own, sizes[i] + 1, &room), 0);
+		memset(room, 'y', sizes[i] + 1);
+		buf_commit(&own, sizes[i] + 1);
+		assert_int_equal(transport_send(transport, (char *)own.data, sizes[i], &as), 0);
+		due += sizes[i] + 1;
+		assert_int_equal(own.data == NULL, i == 1); /* the third goes behind it */
+		buf_done(&own);
+	}
+	while (got < due) {
+		ssize_t r = read(from, back, 1 << 20);
+
+		if (r > 0)
+			got += (size_t)r;
+		spin();
+	}
+	assert_int_equal(got, due);
+	assert_int_equal(back[0], 'y');
+	assert_int_equal(transport_queued(transport), 0);
+	free(back);
+}
+
 /* A client that reads nothing is not read from either; when it reads, all its lines come. */
 static void
 test_stdio_pauses_among_lines(void **state)
@@ -337,6 +374,7 @@ main(void)
 		WITH_PIPES(test_stdio_lines),
 		WITH_PIPES(test_stdio_oversize_is_skipped),
 		WITH_PIPES(test_stdio_send_queues_and_drains),
+		WITH_PIPES(test_stdio_send_takes_the_buffer),
 		WITH_PIPES(test_stdio_pauses_among_lines),
 		WITH_PIPES(test_stdio_queue_full_cuts_the_client),
 		WITH_PIPES(test_stdio_end_of_input),
