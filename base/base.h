@@ -125,6 +125,9 @@ int base64_decode(struct buf *b, const char *text, size_t n);
 /* ---- fd.c ---- */
 int fd_set_nonblock(int fd);
 int fd_set_cloexec(int fd, bool on);
+/* Lets a pipe hold at least that many bytes; one that holds more, what is no pipe and what the
+ * system refuses stay as they are (pipe(7), fcntl(2) F_SETPIPE_SZ). */
+void fd_widen_pipe(int fd, int bytes);
 int fd_move(int fd, int to);  /* dup3 without CLOEXEC, closes fd; to on success */
 int fd_close_from(int first); /* close_range(first, ~0U) */
 int fd_write_all(int fd, const void *p, size_t n); /* blocking descriptors only */

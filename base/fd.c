@@ -25,6 +25,15 @@ fd_set_nonblock(int fd)
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) == -1 ? -errno : 0;
 }
 
+void
+fd_widen_pipe(int fd, int bytes)
+{
+	int now = fcntl(fd, F_GETPIPE_SZ);
+
+	if (now > 0 && now < bytes)
+		(void)fcntl(fd, F_SETPIPE_SZ, bytes);
+}
+
 int
 fd_set_cloexec(int fd, bool on)
 {

@@ -376,8 +376,8 @@ stdio_new(struct event_base *base, int in, int out, const struct transport_event
 	t->in_polls = t->base.end_is_hangup = can_poll(in);
 	t->out_polls = can_poll(out);
 	/* a pipe that holds more wakes its two ends less; others have no size, or no right to it */
-	(void)fcntl(in, F_SETPIPE_SZ, PIPE_BYTES);
-	(void)fcntl(out, F_SETPIPE_SZ, PIPE_BYTES);
+	fd_widen_pipe(in, PIPE_BYTES);
+	fd_widen_pipe(out, PIPE_BYTES);
 	if (t->out_polls && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)))
 		t->out_nonblock = fcntl(out, F_SETFL, t->out_flags | O_NONBLOCK) == 0;
 	t->read_event = event_new(base, t->in_polls ? in : -1,

@@ -46,8 +46,8 @@ stream_widen(struct stream *s)
 		return;
 	s->wide = true;
 	/* Where it is refused, what is there serves. */
-	(void)fcntl(s->in_fd, F_SETPIPE_SZ, (int)STREAM_PIPE_IN);
-	(void)fcntl(s->out_fd, F_SETPIPE_SZ, (int)STREAM_PIPE_OUT);
+	fd_widen_pipe(s->in_fd, (int)STREAM_PIPE_IN);
+	fd_widen_pipe(s->out_fd, (int)STREAM_PIPE_OUT);
 }
 
 /* ---- out ---- */

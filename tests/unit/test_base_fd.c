@@ -143,6 +143,25 @@ test_fd_seqpacket_pair(void **state)
 	assert_int_equal(close(fds[1]), 0);
 }
 
+static void
+test_fd_widen_pipe(void **state)
+{
+	int fds[2], was, no_pipe = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	was = fcntl(fds[0], F_GETPIPE_SZ);
+	fd_widen_pipe(fds[0], was * 2);
+	assert_int_equal(fcntl(fds[1], F_GETPIPE_SZ), was * 2);
+	fd_widen_pipe(fds[1], was); /* whoever made it larger keeps that */
+	assert_int_equal(fcntl(fds[0], F_GETPIPE_SZ), was * 2);
+	fd_widen_pipe(no_pipe, was);
+	fd_widen_pipe(-1, was);
+	assert_int_equal(close(fds[0]), 0);
+	assert_int_equal(close(fds[1]), 0);
+	assert_int_equal(close(no_pipe), 0);
+}
+
 int
 main(void)
 {
@@ -150,6 +169,7 @@ main(void)
 		cmocka_unit_test(test_fd_flags),      cmocka_unit_test(test_fd_move),
 		cmocka_unit_test(test_fd_close_from), cmocka_unit_test(test_fd_write_all),
 		cmocka_unit_test(test_fd_read_file),  cmocka_unit_test(test_fd_seqpacket_pair),
+		cmocka_unit_test(test_fd_widen_pipe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
