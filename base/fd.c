@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,8 +29,13 @@ fd_set_nonblock(int fd)
 void
 fd_widen_pipe(int fd, int bytes)
 {
-	int now = fcntl(fd, F_GETPIPE_SZ);
+	struct stat st;
+	int now;
 
+	/* Asked of pipes only: behind a filter that knows no pipes the question itself is fatal. */
+	if (fstat(fd, &st) == -1 || !S_ISFIFO(st.st_mode))
+		return;
+	now = fcntl(fd, F_GETPIPE_SZ);
 	if (now > 0 && now < bytes)
 		(void)fcntl(fd, F_SETPIPE_SZ, bytes);
 }

@@ -331,12 +331,12 @@ test_kept(void **state)
 	kept = store_find(w->b.store, id, o);
 	assert_int_not_equal(kept, STORE_NONE);
 	fake.last_ack = 0;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 8; i++)
 		fake_guest_out(x->id, 1, STREAM_STDOUT, chunk, sizeof(chunk));
 	store_extent(w->b.store, kept, STREAM_STDOUT, &extent);
-	assert_int_equal(extent.head, 2 * sizeof(chunk));
+	assert_int_equal(extent.head, 8 * sizeof(chunk));
 	world_settle();
-	assert_int_equal(fake.last_ack, 2);
+	assert_int_equal(fake.last_ack, 8);
 	fake_guest_exit(x->id, &fake.guest.result);
 	assert_true(ended(c, call));
 	store_facts(w->b.store, store_find(w->b.store, id, o), &facts);

@@ -100,18 +100,18 @@ test_resume_sends_what_did_not_come(void **state)
 	assert_int_equal(row.u.call_resume.credit2, GUEST_WINDOW);
 	assert_memory_equal(row.u.call_resume.run_id.data, RUN, 32);
 	assert_memory_equal(row.u.call_resume.sandbox.data, BOX, 32);
-	fake_broker_tell(
-		IPC_ROW(call_resumed, .call = c->no, .received = 40000, .granted = 40000 + 7));
+	fake_broker_tell(IPC_ROW(call_resumed, .call = c->no, .received = 40000,
+				 .granted = 40000 + GUEST_PIECE));
 	assert_int_equal(c->state, CALL_GRANTED);
-	assert_int_equal(read_stdin(40000, &closed), 7);
+	assert_int_equal(read_stdin(40000, &closed), GUEST_PIECE);
 	assert_false(closed);
 	/* the next one dies as well, and its guest has had all but the end */
 	call_event(c, EV_LINK_DOWN, NULL);
 	call_event(c, EV_LINK_UP, NULL);
 	assert_int_equal(next_row().num, IPC_NUM_call_resume);
-	fake_broker_tell(
-		IPC_ROW(call_resumed, .call = c->no, .received = 40007, .granted = 2 * size));
-	assert_int_equal(read_stdin(40007, &closed), size - 40007);
+	fake_broker_tell(IPC_ROW(call_resumed, .call = c->no, .received = 40000 + GUEST_PIECE,
+				 .granted = 2 * size));
+	assert_int_equal(read_stdin(40000 + GUEST_PIECE, &closed), size - 40000 - GUEST_PIECE);
 	assert_true(closed);
 	call_event(c, EV_LINK_DOWN, NULL);
 	call_event(c, EV_LINK_UP, NULL);
