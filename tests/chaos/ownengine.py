@@ -19,7 +19,7 @@ from watch import BOX, EngineWatch, figures, text
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGE = os.environ.get("SANDBOX_IMAGE", "bailey/sandbox:slim")
 EMPTY_WITHIN = 70.0  # seconds
-SETTLED_WITHIN = 60.0  # the engine keeps connections for a while after a burst
+SETTLED_WITHIN = 20.0  # the engine keeps connections for a while after a burst
 # What the harness inherits as subreaper and nobody else waits for.
 ORPHANS = ("containerd", "dockerd", "runc", "bailey-", "init")
 
