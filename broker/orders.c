@@ -135,6 +135,8 @@ on_order_kill(void *ctx, struct link *l, const struct ipc_row *row)
 	char id[65];
 
 	(void)l;
+	if (!b->engine)
+		return; /* not configured yet; the order comes again */
 	if (x && x->state < BOX_ENDING)
 		box_end(x, (enum end_cause)m->cause);
 	if (m->container.len && str_copy(id, sizeof(id), m->container.data, m->container.len) == 0)
@@ -159,6 +161,8 @@ on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
 	char id[65];
 
 	(void)l;
+	if (!b->engine)
+		return; /* as above */
 	if (!x) {
 		if (by->len && str_copy(id, sizeof(id), by->data, by->len) == 0)
 			engine_remove(b->engine, id, b, m->box, on_removed_unknown);

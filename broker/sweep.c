@@ -59,7 +59,7 @@ sweep_remove(struct broker *b, const char *container)
 {
 	struct sweep *s = &b->sweep;
 
-	if (s->n == ARRAY_LEN(s->ids))
+	if (s->n == ARRAY_LEN(s->ids) || !b->engine)
 		return; /* the next sweep finds it again */
 	(void)snprintf(s->ids[s->n++], sizeof(s->ids[0]), "%s", container);
 	remove_next(b);

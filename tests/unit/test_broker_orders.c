@@ -38,6 +38,30 @@ test_orders_for_boxes_of_a_former_broker(void **state)
 	assert_int_equal(w->reaper.n_gone, 4);
 }
 
+/* Many tokens come between our start and our settings: the reaper may speak before those. */
+static void
+test_orders_before_the_settings(void **state)
+{
+	static const char id[] = "1111111111111111111111111111111111111111111111111111111111111111";
+
+	(void)state;
+	engine_free(TAKE(w->b.engine));
+	reaper_says(
+		IPC_ROW(order_kill, .box = 7, .container = IPC_STR(id), .cause = CAUSE_DEADLINE));
+	reaper_says(
+		IPC_ROW(order_remove, .box = 7, .container = IPC_STR(id), .name = IPC_STR("n")));
+	reaper_says(IPC_ROW(sweep_verdict, .container = IPC_STR(id), .dead = 1));
+	world_settle();
+	assert_int_equal(fake.calls[OP_KILL], 0);
+	assert_int_equal(fake.calls[OP_REMOVE], 0);
+	assert_int_equal(w->reaper.n_gone, 0);
+	w->b.engine = engine_new(w->base, &w->b.engine_config);
+	reaper_says(
+		IPC_ROW(order_remove, .box = 7, .container = IPC_STR(id), .name = IPC_STR("n")));
+	world_settle();
+	assert_int_equal(w->reaper.n_gone, 1);
+}
+
 static void
 test_rows_about_unknown_boxes_mean_nothing(void **state)
 {
@@ -214,6 +238,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_orders_for_boxes_of_a_former_broker),
+		T(test_orders_before_the_settings),
 		T(test_rows_about_unknown_boxes_mean_nothing),
 		T(test_a_kill_order_ends_a_live_box),
 		T(test_removal_without_autoremove_and_with_an_unwilling_engine),
