@@ -232,8 +232,6 @@ sandbox_box_ended(struct box *x)
 	s->cause = x->cause;
 	s->away_s = x->away_s;
 	s->ended_ms = clock_now_ms();
-	adopt_note_ended(s, b);
-	adopt_drop(x);
 	LOG_EVENT(sandbox_ended, .sandbox = s->id, .box = x->id, .cause = cause_word(s->cause),
 		  .age_ms = s->ended_ms - s->born_ms);
 	if (!s->hold) {
@@ -245,6 +243,8 @@ sandbox_box_ended(struct box *x)
 	s->owner->ended++;
 	if (++b->sandboxes.n_ended > SANDBOX_ENDED_MAX)
 		forget(b, most_remembered(b));
+	adopt_note_ended(s, b); /* that made it a place */
+	adopt_drop(x);
 }
 
 void

@@ -102,6 +102,41 @@ test_an_ended_one_says_why_for_its_ten_minutes(void **state)
 	assert_int_equal(w->b.sandboxes.n_ended, 0);
 }
 
+/* As many ends as are remembered: the newest one is, too. */
+static void
+test_the_newest_of_many_ends(void **state)
+{
+	char id[33];
+	struct client *c = begin(id, CALL_KEEP);
+	struct keep_ended e = {.name = {.owner_kind = OWNER_UID, .owner_number = 1, .keep = 1},
+			       .cause = CAUSE_IDLE};
+	const struct sandbox *s;
+
+	(void)state;
+	(void)str_copy(e.name.profile, sizeof(e.name.profile), "default", 7);
+	for (uint32_t i = 0; i < KEEP_ENDED_MAX; i++) {
+		uint8_t raw[16] = {1, (uint8_t)i, (uint8_t)(i >> 8)};
+
+		hex_encode(e.name.id, raw, sizeof(raw));
+		e.ended_ms = clock_now_ms();
+		assert_int_equal(keep_put_ended(w->b.keep, &e), i);
+	}
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	world_broker_dies();
+	world_settle();
+	assert_int_equal(w->b.sandboxes.n_ended, KEEP_ENDED_MAX);
+	c = world_client(0, OWNER_UID, 1);
+	(void)link_send(c->link,
+			IPC_ROW(sandbox_destroy, .call = ++c->next_call, .sandbox = IPC_STR(id)));
+	world_settle();
+	world_broker_dies();
+	assert_int_equal(w->b.sandboxes.n_ended, KEEP_ENDED_MAX);
+	TAILQ_FOREACH(s, &w->b.sandboxes.ended, entry)
+	if (strcmp(s->id, id) == 0)
+		return;
+	fail();
+}
+
 static void
 test_what_a_call_holds_is_not_kept(void **state)
 {
@@ -182,6 +217,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_living_one),
 		T(test_an_ended_one_says_why_for_its_ten_minutes),
+		T(test_the_newest_of_many_ends),
 		T(test_what_a_call_holds_is_not_kept),
 		T(test_an_end_beside_a_living_record),
 		T(test_an_owner_that_does_not_come_back),
