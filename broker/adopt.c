@@ -69,6 +69,19 @@ fill_run(struct keep_run *to, const struct run *r)
 	memcpy(to->tail, n->marked_tail, sizeof(to->tail));
 }
 
+/* Numbers that no run has: parts of a specification, told to end. */
+static void
+note_parts(struct box *x, struct keep_box *b)
+{
+	for (uint32_t i = 0; i < GUEST_RUNS_MAX && b->n_runs < GUEST_RUNS_MAX; i++) {
+		const struct session_run *n = &x->session.run[i];
+
+		if (n->number && n->ended && !box_run(x, n->number))
+			b->run[b->n_runs++] =
+				(struct keep_run){.number = n->number, .state = KEEP_PARTS};
+	}
+}
+
 void
 adopt_note(struct box *x)
 {
@@ -91,6 +104,7 @@ adopt_note(struct box *x)
 	TAILQ_FOREACH(r, &x->runs, box_entry)
 	if (r->within && (r->number || r->have_exit) && b.n_runs < GUEST_RUNS_MAX)
 		fill_run(&b.run[b.n_runs++], r);
+	note_parts(x, &b);
 	keep_put(x->b->keep, x->kept, &b);
 }
 
@@ -226,6 +240,7 @@ adopt_run(struct box *x, const struct keep_run *k)
 			  .box = x,
 			  .number = k->number,
 			  .within = true,
+			  .resumes = !(k->state & KEEP_EXITED),
 			  .withdrawn = k->state & KEEP_WITHDRAWN,
 			  .alone = k->state & KEEP_ALONE,
 			  .have_exit = k->state & KEEP_EXITED,
@@ -251,6 +266,15 @@ adopt_run(struct box *x, const struct keep_run *k)
 }
 
 static void
+adopt_parts(struct box *x, const struct keep_run *k)
+{
+	struct session_run *n = session_run_resume(&x->session, k->number, k->sent, k->tail);
+
+	if (n)
+		n->ended = true; /* its EXIT may come */
+}
+
+static void
 adopt_box(struct broker *b, uint32_t place, const struct keep_box *k)
 {
 	struct sandbox *s = new_sandbox(b, &k->name);
@@ -273,7 +297,10 @@ adopt_box(struct broker *b, uint32_t place, const struct keep_box *k)
 	admission_count(x, s->owner);
 	(void)sandbox_restore(b, s, x);
 	for (uint32_t i = 0; i < k->n_runs; i++)
-		adopt_run(x, &k->run[i]);
+		if (k->run[i].state & KEEP_PARTS)
+			adopt_parts(x, &k->run[i]);
+		else
+			adopt_run(x, &k->run[i]);
 	log_info("box=%" PRIu64 " of a former broker, %u runs", x->id, k->n_runs);
 	resume_claim(x);
 }

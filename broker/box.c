@@ -358,10 +358,13 @@ act_clean_up(struct box *x)
 static void
 act_resume(struct box *x)
 {
-	if (x->attach || !x->resume.open)
-		resume_step(x);
-	else
-		resume_failed(x);
+	resume_step(x);
+}
+
+static void
+act_resume_later(struct box *x)
+{
+	resume_failed(x);
 }
 
 static void

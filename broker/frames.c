@@ -135,6 +135,8 @@ run_frame_in(struct run *r, const struct ipc_call_frame *m)
 		return 0; /* the run is over; the frontend does not know yet */
 	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
 		return -EPROTO; /* it has not heard the word */
+	if (r->resumes)
+		return resume_frame_in(r, m);
 	if (r->word_queued) {
 		/* Then it has heard it: the word is out. */
 		const struct front *f = r->front;
@@ -155,8 +157,11 @@ run_tell_end(struct run *r, enum end_cause cause)
 {
 	uint8_t out[GUEST_HEADER_LEN + 4 + GUEST_CRC_LEN];
 	struct box *x = r->box;
-	size_t n = session_end_frame(&x->session, r->number, cause, out);
+	size_t n;
 
+	if (x->state == BOX_CLAIMED)
+		return; /* its number is not known yet: resume_on_stands comes back to it */
+	n = session_end_frame(&x->session, r->number, cause, out);
 	if (n && x->attach)
 		(void)attach_send(x->attach, out, n); /* a dead stream says so itself */
 }

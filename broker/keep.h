@@ -11,7 +11,8 @@
 #define KEEP_AT ((off_t)67 << 20) /* behind the kept output, in the same memfd */
 #define KEEP_BYTES ((size_t)8 << 20)
 #define KEEP_ENDED_MAX 1024u
-enum keep_run_state { KEEP_WITHDRAWN = 1, KEEP_ALONE = 2, KEEP_EXITED = 4 };
+/* KEEP_PARTS: no run, only a number whose parts the guest was told to throw away. */
+enum keep_run_state { KEEP_WITHDRAWN = 1, KEEP_ALONE = 2, KEEP_EXITED = 4, KEEP_PARTS = 8 };
 struct keep_run {
 	uint32_t number, flags, state, start;
 	uint64_t front, call; /* whose call it is; front 0: nobody waits for it */
@@ -54,6 +55,8 @@ struct broker;
 struct front;
 struct link;
 struct ipc_row;
+struct ipc_call_frame;
+struct run;
 int keep_open(int fd, off_t at, struct keep **ret); /* -EINVAL: too small */
 void keep_close(struct keep *k);
 uint32_t keep_new(struct keep *k); /* a place for a living one; KEEP_NONE when all are taken */
@@ -83,7 +86,7 @@ void adopt_all(struct broker *b);                       /* at start: what a form
 #define RESUME_FRONTS_MS 1000u /* how long frontends may take to speak for their calls */
 struct resume {
 	bool open, asked; /* the stream is attached; SYNC was written */
-	uint64_t since_ms, host_seq;
+	uint64_t since_ms, asked_ms, host_seq;
 	uint8_t nonce[16];
 	struct buf seen; /* what may be the beginning of the answer */
 	size_t skipped;
@@ -97,6 +100,8 @@ void resume_synced(struct box *x); /* its session goes on */
 /* Stream bytes while SYNC's answer is awaited: true when *p, *n hold what follows it. */
 bool resume_data(struct box *x, const uint8_t **p, size_t *n);
 void resume_on_stands(struct box *x, const struct guest_frame *f);
+/* A frame for a run whose guest has not said yet how it stands. -EPROTO */
+int resume_frame_in(struct run *r, const struct ipc_call_frame *m);
 void broker_on_call_resume(void *ctx, struct link *l, const struct ipc_row *row);
 void resume_tick(struct broker *b, uint64_t now_ms);
 /* Why a box that died unordered did: the silence of the broker where there was one. */

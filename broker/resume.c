@@ -105,6 +105,7 @@ send_sync(struct box *x)
 	secret_wipe(payload, sizeof(payload));
 	secret_wipe(&m, sizeof(m));
 	x->resume.asked = true;
+	x->resume.asked_ms = clock_now_ms();
 	box_arm(x, ANSWER_MS);
 }
 
@@ -139,7 +140,9 @@ resume_step(struct box *x)
 		steps_attach(x);
 	else if (x->resume.open && !x->resume.asked && all_spoke(x))
 		send_sync(x);
-	else if (!x->resume.asked)
+	else if (x->resume.asked && now - x->resume.asked_ms >= ANSWER_MS)
+		step_again(x);
+	else
 		box_arm(x, AGAIN_MS);
 }
 
@@ -265,6 +268,7 @@ resume_synced(struct box *x)
 	}
 	box_ask_baseline(x);
 	box_tell_deadline(x);
+	adopt_note(x); /* for the next broker: none of it was written while it was CLAIMED */
 }
 
 static void
@@ -287,15 +291,23 @@ restate_credit(struct run *r)
 					  r->front ? r->credit[i] : n->granted[i], out));
 }
 
-/* Parts of a specification whose end never came: thrown away. */
+/* Parts of a specification whose end never came: thrown away. A former broker may have said so
+ * already, to a guest that did not hear it. */
 static void
 drop_parts(struct box *x, uint32_t number)
 {
 	uint8_t out[GUEST_HEADER_LEN + 4 + GUEST_CRC_LEN];
 	static const uint64_t none[STREAMS];
+	struct session_run *n = session_run(&x->session, number);
 
-	if (session_run_resume(&x->session, number, none, none))
-		send_frame(x, out, session_end_frame(&x->session, number, CAUSE_CANCEL, out));
+	if (!n)
+		n = session_run_resume(&x->session, number, none, none);
+	if (!n)
+		return;
+	n->ended = true;
+	adopt_note(x); /* its EXIT may come to the next broker */
+	n->ended = false;
+	send_frame(x, out, session_end_frame(&x->session, number, CAUSE_CANCEL, out));
 }
 
 void
@@ -310,10 +322,10 @@ resume_on_stands(struct box *x, const struct guest_frame *f)
 		return;
 	}
 	if (!r) {
-		if (!n)
-			drop_parts(x, f->run);
+		drop_parts(x, f->run);
 		return;
 	}
+	r->resumes = false;
 	n->sent[STREAM_STDIN] = m.received;
 	n->granted[STREAM_STDIN] = m.granted;
 	n->stdin_closed = m.closed;
@@ -322,6 +334,25 @@ resume_on_stands(struct box *x, const struct guest_frame *f)
 		say_resumed(r, &m);
 	else if (r->withdrawn || r->awaits)
 		run_withdraw(r, RUN_cancelled, r->withdrawn ? CAUSE_CANCEL : CAUSE_OWNER_GONE);
+}
+
+/* Input is sent again from where the guest has it, and what its frontend grants comes to it with
+ * the rest: only that is kept. */
+int
+resume_frame_in(struct run *r, const struct ipc_call_frame *m)
+{
+	const struct session_run *n = session_run(&r->box->session, r->number);
+	struct guest_h_credit credit;
+
+	if (m->type != GUEST_h_credit || !n)
+		return 0;
+	if (m->stream < STREAM_STDOUT || m->stream >= STREAMS ||
+	    guest_get_h_credit(m->data.data, m->data.len, &credit) < 0 ||
+	    credit.limit < r->credit[m->stream] ||
+	    credit.limit > n->sent[m->stream] + (uint64_t)16 * GUEST_WINDOW)
+		return -EPROTO;
+	r->credit[m->stream] = credit.limit;
+	return 0;
 }
 
 /* ---- its calls ---- */

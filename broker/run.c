@@ -476,8 +476,7 @@ run_box_failed(struct run *r, const struct engine_result *why)
 	char text[400];
 
 	if (why->err == -EPIPE && !b->stopping && requeue(r)) {
-		r->cause =
-			CAUSE_NONE; /* the box died, none of the run was started: another serves */
+		r->cause = CAUSE_NONE; /* nothing of it was started: another box serves */
 		return;
 	}
 	if (status == RUN_image_unavailable && requeue(r)) {
@@ -586,7 +585,8 @@ run_withdraw(struct run *r, enum run_status status, enum end_cause cause)
 	if (r->within && n && n->told) {
 		r->withdrawn = true;
 		run_let_go(r, status);
-		run_set_timer(r, WITHDRAWN_MS);
+		if (r->box->state != BOX_CLAIMED)
+			run_set_timer(r, WITHDRAWN_MS);
 		adopt_note(r->box);
 	} else {
 		run_finish(r, status, NULL, 0);

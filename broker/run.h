@@ -27,6 +27,7 @@ struct run {
 	bool retried, have_exit;
 	bool within;     /* runs in a sandbox that stays: its end is not the box's */
 	bool withdrawn;  /* within: told to end, nobody waits for it */
+	bool resumes;    /* a former broker's: its guest has not said yet how it stands */
 	bool alone;      /* within: no other run has been going on beside it */
 	bool oom;        /* the engine said so while it ran */
 	bool asked;      /* the reaper for the final figures */

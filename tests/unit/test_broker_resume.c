@@ -1,6 +1,9 @@
 /* A session that goes on: SYNC, what comes again, calls that go on, begin anew or are lost. */
 #include "test.h"
 
+#include <errno.h>
+#include <event2/event.h>
+
 #include "broker_world.h"
 
 static char id[33], run_id[33];
@@ -349,6 +352,174 @@ test_a_guest_that_says_everything_else(void **state)
 	assert_null(box_in(BOX_CLAIMED));
 }
 
+/* Cancelled before its session goes on: its guest is told with a number that follows. */
+static void
+test_a_call_cancelled_meanwhile(void **state)
+{
+	uint64_t call = begin(0);
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	fake.guest.obeys = false;
+	resume(c, call, 6);
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_cancelled);
+	assert_int_equal(fake.host_frames[GUEST_h_end], 0);
+	assert_null(TAILQ_FIRST(&box_in(BOX_CLAIMED)->runs)->timer);
+	answer(1, "", 0);
+	stands(1, 0, true);
+	world_settle();
+	assert_int_equal(fake.host_frames[GUEST_h_end], 1);
+	assert_int_equal(box_in(BOX_STAYS)->session.host_seq, 2);
+	assert_non_null(TAILQ_FIRST(&box_in(BOX_STAYS)->runs)->timer);
+	out(2, "second ");
+	goodbye(3);
+	world_settle();
+	assert_int_equal(idmap_count(w->b.runs), 0);
+	assert_non_null(box_in(BOX_STAYS));
+}
+
+/* What a frontend sends meanwhile reaches no guest; what it grants is not forgotten. */
+static void
+test_frames_that_come_meanwhile(void **state)
+{
+	uint64_t call = begin(0);
+	struct client *c = world_client(0, OWNER_UID, 1);
+	struct guest_h_credit more = {.limit = 2000};
+	uint8_t payload[8];
+
+	(void)state;
+	resume(c, call, 6);
+	send_frame(c, call, GUEST_h_stdin, STREAM_STDIN, "x", 1);
+	guest_put_h_credit(&more, payload);
+	send_frame(c, call, GUEST_h_credit, STREAM_STDOUT, payload, sizeof(payload));
+	world_settle();
+	assert_false(c->closed);
+	assert_int_equal(fake.host_frames[GUEST_h_stdin], 0);
+	answer(1, "", 0);
+	send_frame(c, call, GUEST_h_credit, STREAM_STDOUT, payload, sizeof(payload));
+	world_settle();
+	stands(1, 0, true);
+	world_settle();
+	assert_false(c->closed);
+	assert_int_equal(fake.credit[STREAM_STDOUT], 2000);
+	more.limit = UINT64_MAX;
+	guest_put_h_credit(&more, payload);
+	send_frame(c, call, GUEST_h_credit, STREAM_STDOUT, payload, sizeof(payload));
+	world_settle();
+	assert_true(c->closed);
+}
+
+static void
+test_an_answer_that_does_not_come(void **state)
+{
+	uint32_t attached;
+
+	(void)state;
+	(void)begin(CALL_BACKGROUND);
+	attached = fake.calls[OP_ATTACH];
+	assert_int_equal(fake.host_frames[GUEST_h_sync], 1);
+	box_event(box_in(BOX_CLAIMED), ON_TIMER); /* too early */
+	assert_true(evtimer_pending(box_in(BOX_CLAIMED)->timer, NULL));
+	world_skew_ms += 2100;
+	box_event(box_in(BOX_CLAIMED), ON_TIMER);
+	box_event(box_in(BOX_CLAIMED), ON_TIMER);
+	world_settle();
+	assert_int_equal(fake.calls[OP_ATTACH], attached + 1);
+	assert_int_equal(fake.host_frames[GUEST_h_sync], 2);
+	answer(1, "", 0);
+	assert_non_null(box_in(BOX_STAYS));
+}
+
+static void
+test_an_answer_that_never_comes(void **state)
+{
+	(void)state;
+	(void)begin(CALL_BACKGROUND);
+	world_skew_ms += 10100;
+	box_event(box_in(BOX_CLAIMED), ON_TIMER);
+	world_settle();
+	assert_null(box_in(BOX_CLAIMED));
+	assert_null(box_in(BOX_STAYS));
+}
+
+static void
+test_a_refused_attach_is_tried_after_a_pause(void **state)
+{
+	uint32_t attached;
+
+	(void)state;
+	(void)begin(CALL_BACKGROUND);
+	attached = fake.calls[OP_ATTACH];
+	fake_fail(OP_ATTACH, -EEXIST, 409, "not now", 0);
+	box_event(box_in(BOX_CLAIMED), ON_CLOSED);
+	box_event(box_in(BOX_CLAIMED), ON_TIMER);
+	for (int i = 0; i < 20; i++)
+		world_turn();
+	assert_int_equal(fake.calls[OP_ATTACH], attached + 1);
+	assert_true(evtimer_pending(box_in(BOX_CLAIMED)->timer, NULL));
+	fake_fail(OP_ATTACH, 0, 0, NULL, 0);
+	box_event(box_in(BOX_CLAIMED), ON_TIMER);
+	world_settle();
+	assert_int_equal(fake.host_frames[GUEST_h_sync], 2);
+}
+
+/* A second death soon after the first finds what is true by then. */
+static void
+test_a_second_death(void **state)
+{
+	uint64_t call = begin(0);
+	struct client *c = world_client(0, OWNER_UID, 1);
+	const struct run *r;
+
+	(void)state;
+	fake.guest.obeys = false;
+	resume(c, call, 6);
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
+	assert_true(ended(c, call));
+	answer(1, "", 0);
+	world_broker_dies();
+	r = TAILQ_FIRST(&box_in(BOX_CLAIMED)->runs);
+	assert_true(r->withdrawn);
+	assert_int_equal(r->awaits, 0);
+}
+
+/* Parts that were told to end: their EXIT may come to the next broker, or they stand there again.
+ */
+static void
+test_parts_at_a_second_death(void **state)
+{
+	uint64_t call = begin(0);
+	struct guest_g_exit e = {.how = EXIT_SIGNALED, .signal = 9, .flags = EXIT_ENDED};
+
+	(void)state;
+	fake.guest.obeys = false;
+	resume(world_client(0, OWNER_UID, 1), call, 6);
+	answer(0, "", 0);
+	stands(1, 0, false);
+	world_settle();
+	assert_int_equal(fake.host_frames[GUEST_h_end], 1);
+	world_broker_dies();
+	world_settle();
+	assert_int_equal(idmap_count(w->b.runs), 0);
+	answer(0, "", 0);
+	stands(1, 0, false);
+	world_settle();
+	assert_int_equal(fake.host_frames[GUEST_h_end], 2);
+	world_broker_dies();
+	world_settle();
+	answer(1, "", 0);
+	{
+		uint8_t payload[104];
+
+		guest_put_g_exit(&e, payload);
+		fake_guest_frame(box, GUEST_g_exit, 0, 1, 2, payload, sizeof(payload));
+	}
+	world_settle();
+	assert_non_null(box_in(BOX_STAYS));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int
@@ -364,6 +535,13 @@ main(void)
 		T(test_a_box_that_is_gone),
 		T(test_a_silence_is_said),
 		T(test_a_stopped_broker_says_so),
+		T(test_a_call_cancelled_meanwhile),
+		T(test_frames_that_come_meanwhile),
+		T(test_an_answer_that_does_not_come),
+		T(test_an_answer_that_never_comes),
+		T(test_a_refused_attach_is_tried_after_a_pause),
+		T(test_a_second_death),
+		T(test_parts_at_a_second_death),
 		T(test_lies),
 		T(test_a_guest_that_says_everything_else),
 	};
