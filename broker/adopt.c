@@ -45,13 +45,16 @@ fill_name(struct keep_name *to, const struct sandbox *s)
 static void
 fill_run(struct keep_run *to, const struct run *r)
 {
-	const struct session_run *n = session_run(&r->box->session, r->number);
+	struct session *s = &r->box->session;
+	const struct session_run *n = r->have_exit ? &r->over : session_run(s, r->number);
+	/* An EXIT that is not done with comes again, and what came before it. */
+	bool exited = r->have_exit && r->exit_seq <= s->marked_seq;
 
-	*to = (struct keep_run){.number = r->number,
+	*to = (struct keep_run){.number = n && !exited ? n->number : 0,
 				.flags = r->flags,
 				.state = (r->withdrawn ? (uint32_t)KEEP_WITHDRAWN : 0) |
 					 (r->alone ? (uint32_t)KEEP_ALONE : 0) |
-					 (r->have_exit ? (uint32_t)KEEP_EXITED : 0),
+					 (exited ? (uint32_t)KEEP_EXITED : 0),
 				.start = r->start,
 				.front = r->front ? r->front->peer_id : r->awaits,
 				.call = r->call,
@@ -60,13 +63,13 @@ fill_run(struct keep_run *to, const struct run *r)
 				.exit_us = r->exit_us,
 				.limits = r->limits};
 	memcpy(to->run_id, r->run_id, sizeof(to->run_id));
-	if (r->have_exit)
+	if (exited)
 		memcpy(to->exit, r->exit_raw, sizeof(to->exit));
 	if (!n)
 		return;
 	to->ordered_seq = n->ordered_seq;
-	memcpy(to->sent, n->marked, sizeof(to->sent));
-	memcpy(to->tail, n->marked_tail, sizeof(to->tail));
+	memcpy(to->sent, exited ? n->sent : n->marked, sizeof(to->sent));
+	memcpy(to->tail, exited ? n->tail : n->marked_tail, sizeof(to->tail));
 }
 
 /* Numbers that no run has: parts of a specification, told to end. */
@@ -252,6 +255,8 @@ adopt_run(struct box *x, const struct keep_run *k)
 	memcpy(r->exit_raw, k->exit, sizeof(r->exit_raw));
 	if (r->have_exit)
 		r->have_exit = guest_get_g_exit(k->exit, sizeof(k->exit), &r->exit) == 0;
+	memcpy(r->over.sent, k->sent, sizeof(r->over.sent));
+	memcpy(r->over.tail, k->tail, sizeof(r->over.tail));
 	adopt_store(r, k);
 	if (idmap_put(b->runs, r->id, r) < 0)
 		fatal("no room for a run");

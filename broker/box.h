@@ -24,6 +24,7 @@ struct session {
 	struct buf rx;
 	uint64_t guest_seq, host_seq, host_acked, pong_ms;
 	struct session_run run[GUEST_RUNS_MAX];
+	struct session_run over; /* the one whose EXIT came last, as it was then */
 	uint32_t last_run, unacked, stderr_bytes;
 	size_t chatter;      /* bytes without credit since the last ping */
 	uint64_t marked_seq; /* up to this guest frame all is done with */

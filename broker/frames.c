@@ -205,6 +205,8 @@ guest_exit(struct run *r, const struct guest_frame *f)
 	r->exit_us = clock_now_us();
 	r->have_exit = guest_get_g_exit(f->payload, f->len, &r->exit) == 0;
 	memcpy(r->exit_raw, f->payload, sizeof(r->exit_raw));
+	r->over = x->session.over;
+	r->exit_seq = x->session.guest_seq;
 	r->number = 0; /* session.c has closed it */
 	run_account(r);
 	if (x->told_ns && x->state == BOX_STAYS)

@@ -385,7 +385,8 @@ beyond(uint64_t has, uint64_t marked, uint64_t *ret)
 static bool
 take_counts(struct run *r, const struct ipc_call_resume *m)
 {
-	const struct session_run *n = session_run(&r->box->session, r->number);
+	const struct session_run *n =
+		r->have_exit ? &r->over : session_run(&r->box->session, r->number);
 	const uint64_t out[STREAMS] = {0, m->out1, m->out2, m->out3};
 	const uint64_t tail[STREAMS] = {0, m->tail1, m->tail2, m->tail3};
 	const uint64_t credit[STREAMS] = {0, m->credit1, m->credit2, m->credit3};

@@ -51,6 +51,8 @@ struct run {
 	uint64_t credit[STREAMS];
 	struct ipc_watch_figures baseline; /* within: as it started */
 	struct guest_g_exit exit;
+	struct session_run over; /* with have_exit: its half of the session, and */
+	uint64_t exit_seq;       /* the guest frame that was its EXIT */
 	uint8_t exit_raw[104];
 	enum end_cause cause; /* why its box ended without EXIT */
 	struct event *timer;  /* by phase: see on_timer */

@@ -127,6 +127,7 @@ exit_allowed(struct session *s, const struct guest_frame *f)
 	if (!n || (!n->running && !n->ended))
 		return -EBADMSG;
 	s->unacked += frame_bytes(f);
+	s->over = *n;
 	n->number = 0; /* nothing of it may follow */
 	return 0;
 }

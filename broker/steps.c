@@ -190,6 +190,8 @@ on_frame(void *ctx, const struct guest_frame *f)
 		x->session.pong_ms = clock_now_ms();
 	else if ((r = box_run(x, f->run))) /* only frames of a run carry its number */
 		run_guest_frame(r, f);
+	else if (f->row->type == GUEST_g_exit)
+		adopt_mark(x); /* of parts that were told to end: its number is not kept any more */
 }
 
 static void

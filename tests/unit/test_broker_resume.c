@@ -11,7 +11,7 @@ static uint64_t box;
 
 /* A sandbox with one run going on; of its output "first" is acknowledged, "second" is not. */
 static uint64_t
-begin(uint32_t flags)
+begin_run(uint32_t flags)
 {
 	struct client *c = world_client(0, OWNER_UID, 1);
 	uint64_t call;
@@ -29,7 +29,33 @@ begin(uint32_t flags)
 	world_later(1000);
 	fake_guest_out(box, 1, STREAM_STDOUT, "second ", 7);
 	world_settle();
+	return call;
+}
+
+static uint64_t
+begin(uint32_t flags)
+{
+	uint64_t call = begin_run(flags);
+
 	world_broker_dies();
+	world_settle();
+	return call;
+}
+
+/* Its EXIT was read as well; the reaper's figures have not come. */
+static uint64_t
+begin_ended(bool marked)
+{
+	uint64_t call = begin_run(0);
+
+	w->reaper.figures = false;
+	fake_guest_exit_of(box, 1, &fake.guest.result);
+	if (marked)
+		adopt_mark(box_in(BOX_STAYS));
+	else
+		adopt_note(box_in(BOX_STAYS));
+	world_broker_dies();
+	w->reaper.figures = true;
 	world_settle();
 	return call;
 }
@@ -428,20 +454,10 @@ test_an_answer_that_does_not_come(void **state)
 	world_settle();
 	assert_int_equal(fake.calls[OP_ATTACH], attached + 1);
 	assert_int_equal(fake.host_frames[GUEST_h_sync], 2);
-	answer(1, "", 0);
-	assert_non_null(box_in(BOX_STAYS));
-}
-
-static void
-test_an_answer_that_never_comes(void **state)
-{
-	(void)state;
-	(void)begin(CALL_BACKGROUND);
-	world_skew_ms += 10100;
+	world_skew_ms += 8000; /* for longer than its guest can have waited */
 	box_event(box_in(BOX_CLAIMED), ON_TIMER);
 	world_settle();
 	assert_null(box_in(BOX_CLAIMED));
-	assert_null(box_in(BOX_STAYS));
 }
 
 static void
@@ -463,6 +479,8 @@ test_a_refused_attach_is_tried_after_a_pause(void **state)
 	box_event(box_in(BOX_CLAIMED), ON_TIMER);
 	world_settle();
 	assert_int_equal(fake.host_frames[GUEST_h_sync], 2);
+	answer(1, "", 0);
+	assert_non_null(box_in(BOX_STAYS));
 }
 
 /* A second death soon after the first finds what is true by then. */
@@ -471,18 +489,14 @@ test_a_second_death(void **state)
 {
 	uint64_t call = begin(0);
 	struct client *c = world_client(0, OWNER_UID, 1);
-	const struct run *r;
 
 	(void)state;
-	fake.guest.obeys = false;
 	resume(c, call, 6);
 	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
 	assert_true(ended(c, call));
 	answer(1, "", 0);
 	world_broker_dies();
-	r = TAILQ_FIRST(&box_in(BOX_CLAIMED)->runs);
-	assert_true(r->withdrawn);
-	assert_int_equal(r->awaits, 0);
+	assert_true(TAILQ_FIRST(&box_in(BOX_CLAIMED)->runs)->withdrawn);
 }
 
 /* Parts that were told to end: their EXIT may come to the next broker, or they stand there again.
@@ -491,7 +505,6 @@ static void
 test_parts_at_a_second_death(void **state)
 {
 	uint64_t call = begin(0);
-	struct guest_g_exit e = {.how = EXIT_SIGNALED, .signal = 9, .flags = EXIT_ENDED};
 
 	(void)state;
 	fake.guest.obeys = false;
@@ -510,13 +523,49 @@ test_parts_at_a_second_death(void **state)
 	world_broker_dies();
 	world_settle();
 	answer(1, "", 0);
-	{
-		uint8_t payload[104];
-
-		guest_put_g_exit(&e, payload);
-		fake_guest_frame(box, GUEST_g_exit, 0, 1, 2, payload, sizeof(payload));
-	}
+	goodbye(2);
+	world_broker_dies(); /* before any acknowledgement */
 	world_settle();
+	assert_int_equal(fake.sync.last_guest_seq, 2);
+	answer(1, "", 0);
+	assert_non_null(box_in(BOX_STAYS));
+}
+
+/* What was read and is not done with comes again, its EXIT too. */
+static void
+test_an_exit_comes_again(void **state)
+{
+	uint64_t call = begin_ended(false);
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	resume(c, call, 6);
+	assert_int_equal(fake.sync.last_guest_seq, 1);
+	answer(1, "", 0);
+	out(2, "second ");
+	goodbye(3);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	assert_string_equal(seen_of(c, call)->out, "second ");
+	assert_non_null(box_in(BOX_STAYS));
+}
+
+/* Nothing comes again: a frontend that lacks some of it must not take it for all. */
+static void
+test_an_exit_that_was_done_with(void **state)
+{
+	uint64_t call = begin_ended(true);
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	resume(c, call, 6);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
+	resume(c, call + 1, 13);
+	assert_int_equal(fake.sync.last_guest_seq, 3);
+	answer(1, "", 0);
+	assert_true(ended(c, call + 1));
+	assert_int_equal(seen_of(c, call + 1)->end.status, RUN_ok);
 	assert_non_null(box_in(BOX_STAYS));
 }
 
@@ -538,10 +587,11 @@ main(void)
 		T(test_a_call_cancelled_meanwhile),
 		T(test_frames_that_come_meanwhile),
 		T(test_an_answer_that_does_not_come),
-		T(test_an_answer_that_never_comes),
 		T(test_a_refused_attach_is_tried_after_a_pause),
 		T(test_a_second_death),
 		T(test_parts_at_a_second_death),
+		T(test_an_exit_comes_again),
+		T(test_an_exit_that_was_done_with),
 		T(test_lies),
 		T(test_a_guest_that_says_everything_else),
 	};
