@@ -233,9 +233,21 @@ print_text(const cJSON *doc)
 	puts("counters (those above 0)");
 	cJSON_ArrayForEach(c, get(doc, "counters"))
 	{
-		if (cJSON_IsNumber(c) && c->valuedouble > 0)
-			printf("  %-20s %.0f\n", c->string, c->valuedouble);
+		if (cJSON_IsNumber(c) && c->string != NULL && c->valuedouble > 0)
+			printf("  %-20s %.0f\n",
+			       log_escape(room, sizeof(room), c->string, strlen(c->string)),
+			       c->valuedouble);
 	}
+}
+
+/* Printed anew: whatever answered at that path, no control byte of it reaches a terminal. */
+static void
+print_json(const cJSON *doc)
+{
+	cleanup_free char *text = cJSON_PrintUnformatted(doc);
+
+	if (text != NULL)
+		(void)puts(text);
 }
 
 int
@@ -265,7 +277,7 @@ cmd_status(int argc, char **argv)
 	buf_init(&said, DOCUMENT_MAX);
 	cJSON *doc = fetch(path != NULL ? path : STATUS_SOCKET, &said);
 	if (doc != NULL && json)
-		(void)fwrite(buf_data(&said), 1, buf_len(&said), stdout);
+		print_json(doc);
 	else if (doc != NULL)
 		print_text(doc);
 	bool ok = doc != NULL && fflush(stdout) == 0;

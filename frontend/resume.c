@@ -53,8 +53,10 @@ resume_answered(struct call *c, const struct ipc_call_resumed *row)
 		begin_anew(c);
 		return;
 	}
-	if (row->received > c->input_sent || row->granted < row->received) {
-		(void)upcalls_cancel(c); /* its guest lies: it has what was never sent */
+	if (row->received > c->input_sent || row->granted < row->received ||
+	    (row->closed != 0 && row->received < buf_len(&c->input))) {
+		/* its guest lies: it has what was never sent, or an end that was not */
+		(void)upcalls_cancel(c);
 		call_answer(c, RUN_lost);
 		return;
 	}

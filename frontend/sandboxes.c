@@ -24,6 +24,7 @@
 struct create {
 	struct buf env; /* RUN_ENV, encoded */
 	struct call_grant made;
+	uint32_t flags;
 };
 
 static void
@@ -46,6 +47,7 @@ create_end(struct call *c, const struct ipc_call_ended *ended)
 		return false;
 	memcpy(c->sandbox, c->hold, sizeof(c->sandbox));
 	k->made = c->grant;
+	k->flags = c->flags;
 	return true;
 }
 
@@ -68,6 +70,7 @@ env_end(struct call *c, const struct ipc_call_ended *ended)
 
 	(void)ended;
 	c->grant = k->made;
+	c->flags = k->flags; /* what is answered is the sandbox, not this step */
 	return false;
 }
 

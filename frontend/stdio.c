@@ -281,7 +281,7 @@ stdio_send(struct transport *base, char *text, size_t len, const struct sent *as
 		*as->own = (struct buf){0};
 		buf_consume(&t->queue, (size_t)n);
 		set_paused(t);
-		(void)event_add(t->write_event, NULL);
+		loop_add(t->write_event, NULL);
 		return 0;
 	}
 	if (buf_append(&t->queue, text + n, len - (size_t)n) < 0) {

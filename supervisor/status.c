@@ -12,6 +12,7 @@
  */
 #include "supervisor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +33,7 @@ struct status {
 	struct tree *tree;
 	int fd;
 	uid_t uid;
-	struct event *readable, *timer;
+	struct event *readable, *timer, *again;
 	struct asker askers[ASKERS_MAX];
 	uint32_t query;
 	bool open; /* a question is under way */
@@ -311,6 +312,25 @@ free_place(struct status *s)
 }
 
 static void
+on_again(int fd, short what, void *arg)
+{
+	struct status *s = arg;
+
+	(void)fd;
+	(void)what;
+	loop_add(s->readable, NULL);
+}
+
+static void
+pause_asking(struct status *s)
+{
+	const struct timeval pause = {.tv_usec = 100000};
+
+	(void)event_del(s->readable);
+	loop_add(s->again, &pause);
+}
+
+static void
 on_asked(int listener, short what, void *arg)
 {
 	struct status *s = arg;
@@ -318,8 +338,12 @@ on_asked(int listener, short what, void *arg)
 	struct asker *a = free_place(s);
 
 	(void)what;
-	if (fd == -1)
+	if (fd == -1) {
+		/* Out of descriptors, say: the asker still waits, and would be told of at once. */
+		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+			pause_asking(s);
 		return;
+	}
 	tally_add(TALLY_status_asked);
 	if (a == NULL || !may_ask(s, fd)) {
 		tally_add(TALLY_status_refused);
@@ -344,7 +368,9 @@ status_new(struct tree *t, int fd, uid_t uid)
 	s->uid = uid;
 	s->timer = event_new(t->base, -1, 0, on_timer, s);
 	s->readable = event_new(t->base, fd, EV_READ | EV_PERSIST, on_asked, s);
-	if (s->timer == NULL || s->readable == NULL || event_add(s->readable, NULL) == -1)
+	s->again = event_new(t->base, -1, 0, on_again, s);
+	if (s->timer == NULL || s->again == NULL || s->readable == NULL ||
+	    event_add(s->readable, NULL) == -1)
 		fatal("no event for the status socket");
 	return s;
 }
@@ -358,6 +384,7 @@ status_free(struct status *s)
 		if (s->askers[i].out != NULL)
 			dismiss(&s->askers[i]);
 	event_free(s->timer);
+	event_free(s->again);
 	event_free(s->readable);
 	cleanup_closep(&s->fd);
 	free(s);

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -174,6 +175,11 @@ open_status(struct tree *t, char *error, size_t cap)
 
 	if (path == NULL)
 		return 0;
+	if (t->serve.status == NULL &&
+	    strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
+		log_warn("no status socket: %s is too long for one; see --status", path);
+		return 0;
+	}
 	t->status_fd = listen_unix(path, error, cap);
 	if (t->status_fd >= 0)
 		return 0;

@@ -168,6 +168,12 @@ class Status:
         self.assertEqual(second.returncode, 1)
         self.assertIn("--status: a running program serves", second.stderr)
 
+    def test_a_long_path_has_none_beside_it(self):
+        path = str(self.dir / ("s" * (104 - len(str(self.dir)))))  # clients can come in, ".status" does not fit
+        self.serve("--socket", path)
+        self.assertTrue(os.path.exists(path))
+        self.assertEqual([name for name in os.listdir(self.dir) if name.endswith(".status")], [])
+
 
 class AsRoot(Status, unittest.TestCase):
     def setUp(self):

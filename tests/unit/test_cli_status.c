@@ -189,6 +189,25 @@ test_odd_documents(void **state)
 	assert_int_equal(ask(false, &out), CLI_OK);
 }
 
+/* Whatever answers at a wrong path, none of its control bytes reach the terminal. */
+static void
+test_control_bytes(void **state)
+{
+	const char *out;
+
+	(void)state;
+	for (int json = 0; json < 2; json++) {
+		serve("{\"bailey_status\":1,\"counters\":{\"a\x1b[2Jb\":1}}");
+		assert_int_equal(ask(json != 0, &out), CLI_OK);
+		assert_non_null(strstr(out, "[2Jb"));
+		assert_null(strchr(out, '\x1b'));
+		assert_int_equal(kill(server, SIGKILL), 0);
+		assert_int_equal(waitpid(server, NULL, 0), server);
+		server = 0;
+		assert_int_equal(unlink(path), 0);
+	}
+}
+
 static void
 test_wrong_words(void **state)
 {
@@ -210,7 +229,8 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_as_it_came),     T(test_as_text),       T(test_nobody_and_left_over),
-		T(test_something_else), T(test_odd_documents), T(test_wrong_words),
+		T(test_something_else), T(test_odd_documents), T(test_control_bytes),
+		T(test_wrong_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,6 +147,7 @@ test_resume_believes_no_guest(void **state)
 	static const struct ipc_call_resumed lies[] = {
 		{.received = 11, .granted = 100},
 		{.received = 10, .granted = 9},
+		{.received = 9, .granted = 100, .closed = 1},
 	};
 
 	(void)state;

@@ -75,6 +75,9 @@ test_sandboxes_create_with_env(void **state)
 			assert_string_equal(text_of(r, "sandbox_id"), BOX_ID);
 			assert_int_equal(field(r, "expires_in_seconds")->valueint, 60);
 			assert_string_equal(text_of(r, "start"), "warm");
+			/* a sandbox has no time limit of a run: its schema knows none */
+			assert_null(
+				cJSON_GetObjectItemCaseSensitive(field(r, "limits"), "timeout_ms"));
 			assert_false(next_row(&row));
 		} else {
 			assert_true(cJSON_IsNull(field(r, "sandbox_id")));
