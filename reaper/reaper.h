@@ -169,7 +169,7 @@ struct reaper {
 	struct link *supervisor, *broker; /* broker NULL between two of them */
 	struct ledger ledger;
 	struct deadline deadline;
-	struct event *timer_event;
+	struct event *timer_event, *tick_event;
 	struct idmap *boxes;
 	struct tree_facts facts;
 	int proc_fd, cgroup_fd;

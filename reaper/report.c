@@ -24,9 +24,9 @@ int
 report_start(struct reaper *r)
 {
 	const struct timeval second = {.tv_sec = 1};
-	struct event *tick = event_new(r->base, -1, EV_PERSIST, on_second, r);
 
-	return tick == NULL || event_add(tick, &second) == -1 ? -ENOMEM : 0;
+	r->tick_event = event_new(r->base, -1, EV_PERSIST, on_second, r);
+	return r->tick_event == NULL || event_add(r->tick_event, &second) == -1 ? -ENOMEM : 0;
 }
 
 void

@@ -57,7 +57,7 @@ WORKS = {
 # Cannot work; one line of words each, and the exit of a command line that is wrong.
 REFUSED = {
     "a file limit of 0": ({"pre": limit(resource.RLIMIT_FSIZE, 0)}, "File too large"),
-    "7 descriptors": ({"pre": limit(resource.RLIMIT_NOFILE, 7)}, "open files"),
+    "7 descriptors": ({"pre": limit(resource.RLIMIT_NOFILE, 7)}, "file descriptors are needed"),
     "DOCKER_HOST of another kind": ({"env": {"DOCKER_HOST": "ssh://host"}}, "DOCKER_HOST"),
     "DOCKER_HOST too long": ({"env": {"DOCKER_HOST": "unix://" + "/a" * 200}}, "DOCKER_HOST"),
     "an image like an option": ({"env": {"SANDBOX_IMAGE": "--privileged"}}, "SANDBOX_IMAGE"),

@@ -55,6 +55,8 @@ test_each_second(void **state)
 	assert_int_equal(event_base_loopexit(r.base, &tv), 0);
 	assert_true(event_base_dispatch(r.base) >= 0);
 	assert_int_equal(only_sent(IPC_NUM_tally)->u.tally.which, TALLY_deadlines);
+	event_free(r.tick_event);
+	r.tick_event = NULL;
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
