@@ -220,6 +220,7 @@ test_accounts_that_cannot_be_asked(void **state)
 	(void)state;
 	if (geteuid() != 0)
 		test_skip("needs root");
+	test_needs_own_fds();
 	assert_int_equal(test_in_child(find_without_descriptors, NULL), 0);
 }
 

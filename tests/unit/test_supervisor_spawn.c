@@ -218,6 +218,7 @@ test_enough_descriptors(void **state)
 				    {8, 200, 200}, {63, 63, 0},     {8, 63, 0}};
 
 	(void)state;
+	test_needs_own_fds();
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		assert_int_equal(test_in_child(check_fds_in_child, cases[i]), 0);
 }
