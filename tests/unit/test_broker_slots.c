@@ -108,8 +108,9 @@ act_submit(struct client *c)
 {
 	static const uint32_t mb[] = {0, 0, 0, 128, 700, 2048};
 	static const uint32_t more[] = {0, 0, CALL_KEEP, CALL_HOLD};
+	const char *profile = dice(4) ? "" : "build"; /* once: IPC_STR reads it twice */
 	struct ipc_call_submit m = {.box_class = dice(3),
-				    .profile = IPC_STR(dice(4) ? "" : "build"),
+				    .profile = IPC_STR(profile),
 				    .flags = dice(6) ? 0 : CALL_LIVE,
 				    .memory_bytes = (uint64_t)mb[dice(ARRAY_LEN(mb))] << 20};
 
