@@ -407,7 +407,7 @@ check_box(const struct box *x)
 static void
 check_pools(void)
 {
-	for (size_t i = 0; i < PROFILES_MAX; i++)
+	for (size_t i = 0; i < profile_count(); i++)
 		for (size_t c = 0; c < BOX_CLASSES; c++) {
 			const struct pool *p = &w->b.pools[i][c];
 			const struct box *x;
