@@ -47,8 +47,8 @@ struct cJSON *
 rpc_parse_long(char *text, size_t len, const struct json_lint *lint, size_t least)
 {
 	size_t at = lint->long_at, end = at + lint->long_len;
-	cleanup_free char *cut = NULL;
 	cJSON *json, *item;
+	char *cut;
 
 	if (lint->long_len < least || lint->long_len == 0)
 		return rpc_parse(text, len);
@@ -59,6 +59,7 @@ rpc_parse_long(char *text, size_t len, const struct json_lint *lint, size_t leas
 	cut[at] = STAND_IN;
 	memcpy(cut + at + 1, text + end, len - end + 1);
 	json = rpc_parse(cut, len - lint->long_len + 1);
+	free(cut);
 	item = find_stand_in(json);
 	if (item == NULL) {
 		cJSON_Delete(json);
