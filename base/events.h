@@ -37,7 +37,7 @@ enum event_no {
  * counted. */
 #define LOG_EVENT(name, ...) \
 	log_event(EVENT_##name, &(const struct event_##name){.unused_ = 0, ##__VA_ARGS__})
-void log_event(enum event_no no, const void *fields);
+void log_event(enum event_no no, const void *values);
 const char *event_name(enum event_no no);
 
 #endif
