@@ -130,18 +130,20 @@ resume_step(struct box *x)
 		box_end(x, CAUSE_BROKER_GONE);
 		return;
 	}
-	if (!x->pid_known)
+	if (!x->pid_known) {
 		box_arm(x, AGAIN_MS); /* the reaper's word is on its way */
-	else if (x->b->probe.state != ENGINE_UP)
+		return;
+	}
+	bool closed = x->resume.open && !x->attach;
+	bool unanswered = x->resume.asked && now - x->resume.asked_ms >= ANSWER_MS;
+	if (x->b->probe.state != ENGINE_UP)
 		resume_failed(x);
-	else if (!x->attach && x->resume.open)
+	else if (closed || unanswered)
 		step_again(x);
 	else if (!x->attach)
 		steps_attach(x);
 	else if (x->resume.open && !x->resume.asked && all_spoke(x))
 		send_sync(x);
-	else if (x->resume.asked && now - x->resume.asked_ms >= ANSWER_MS)
-		step_again(x);
 	else
 		box_arm(x, AGAIN_MS);
 }
@@ -196,7 +198,7 @@ bool
 resume_data(struct box *x, const uint8_t **p, size_t *n)
 {
 	struct resume *s = &x->resume;
-	struct guest_g_sync_ack ack;
+	struct guest_g_sync_ack ack = {.last_host_seq = 0};
 	size_t at, old = buf_len(&s->seen);
 
 	if (!s->asked)
