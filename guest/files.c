@@ -25,8 +25,9 @@
 #define FILES_PATH_MAX 4096u
 #define FILES_DEPTH_MAX 32u
 #define FILES_ENTRIES_MAX 10000u
-#define FILES_PIECE ((size_t)2 * GUEST_PIECE) /* read at once; listed before the rest waits for credit */
-#define FILES_LIST_STEP 256u          /* entries looked at before the loop looks at the host */
+#define FILES_PIECE \
+	((size_t)2 * GUEST_PIECE) /* read at once; listed before the rest waits for credit */
+#define FILES_LIST_STEP 256u      /* entries looked at before the loop looks at the host */
 #define FILES_LIST_PATH_MAX 8192u
 #define FILES_OPEN_FLAGS (O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
 
