@@ -31,7 +31,9 @@ class Inject(unittest.TestCase):
 
     def check(self, out, program, op):
         where = " < ".join(inject.names(program, out.stack))
-        self.assertEqual(out.violations, [], f"{op} at {where}\n{out.answers}\n{out.log[-2000:]}")
+        asked = "\n".join(f"{method} {target[:120]}" for _, method, target in out.requests[-80:])
+        self.assertEqual(out.violations, [], f"{op} at {where}, {out.fired} failed\n{out.answers}\n"
+                                             f"{out.log[-6000:]}\n{asked}")
 
     def test_places(self):
         with concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -38,6 +38,7 @@ class Outcome:
         self.violations = []
         self.fired = 0
         self.stack = []
+        self.requests = []     # what the engine was asked: (call, method, target)
         self.descriptors = {}
         self.seconds = 0.0
 
@@ -199,6 +200,7 @@ def run(program, op=None, least=None, environment=None, preexec=None, **fault):
                             preexec=preexec)
                 play(tree, fake, control, least or {}, out, log)
             out.fired = control.fired()
+            out.requests = list(fake.log)
             out.stack = control.stack()
             out.realtime_reads = control.realtime_reads()
             out.calls = {name: control.calls(name) for name in inject.OPS}
