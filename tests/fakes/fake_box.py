@@ -98,10 +98,10 @@ class Container:
             self.root = os.path.join(self.fake.folder, self.id[:12])
             os.makedirs(self.root, exist_ok=True)
             command = init_command(self.root, self.fake.share, self.body.get("User", "10001:10001"))
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self.process = self.fake.starter.submit(
+            subprocess.Popen, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             bufsize=0, preexec_fn=die_with_parent, start_new_session=True,
-            env={**os.environ, "BAILEY_FAKE_ID": self.id})
+            env={**os.environ, "BAILEY_FAKE_ID": self.id}).result()
         self.pid = self.process.pid
         for number, pipe in ((1, self.process.stdout), (2, self.process.stderr)):
             threading.Thread(target=self.pump, args=(number, pipe), daemon=True).start()

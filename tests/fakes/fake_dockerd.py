@@ -45,6 +45,7 @@ Faults of attach, once it was accepted:
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import secrets
@@ -83,6 +84,8 @@ class FakeDockerd:
         self.lock = threading.RLock()
         self.closing = threading.Event()
         self.sockets = set()
+        # What it starts dies with the thread that started it: not with a connection's.
+        self.starter = concurrent.futures.ThreadPoolExecutor(1)
         if os.path.exists(path):
             os.unlink(path)
         self.server = socket.socket(socket.AF_UNIX)
@@ -103,6 +106,7 @@ class FakeDockerd:
         self.server.close()
         for container in list(self.containers.values()):
             container.kill()
+        self.starter.shutdown(wait=False)
         with self.lock:
             for sock in list(self.sockets):
                 try:

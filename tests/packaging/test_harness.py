@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""The counters are counted: tap-run and report.py, so that "0 failed" can be believed."""
+"""The counters are counted: tap-run and report.py, so that "0 failed" can be believed; and what tests
+stand on stands: the fake engine's boxes outlive the connection that started them."""
 
 import io
+import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
+sys.path[:0] = [os.path.join(TOP, "tests", part) for part in ("lib", "fakes")]
 import tap  # noqa: E402
+from fake_dockerd import FakeDockerd  # noqa: E402
 
 TAP_RUN = os.path.join(TOP, "tests", "tap-run")
 
@@ -40,6 +45,25 @@ CASES = [
     ("echo 1..1; echo ok 1; sleep 9 &", [], (1, 1, 1, 0), "left behind"),
     ("printf '1..1\\nok 1 - \\377\\376\\n'", [], (0, 1, 0, 0), ""),
 ]
+
+
+class FakeEngine(unittest.TestCase):
+    def post(self, path, target, body=b""):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(path)
+            sock.sendall(b"POST %s HTTP/1.1\r\nHost: engine\r\nContent-Type: application/json\r\n"
+                         b"Content-Length: %d\r\n\r\n" % (target.encode(), len(body)) + body)
+            return sock.recv(65536)
+
+    def test_a_box_outlives_the_connection_that_started_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with FakeDockerd(os.path.join(folder, "e.sock"), box=["sleep", "60"]) as fake:
+                made = self.post(fake.path, "/v1.41/containers/create?name=one",
+                                 json.dumps({"Image": "bailey/sandbox:slim"}).encode())
+                self.assertIn(b" 201 ", made)
+                self.assertIn(b" 204 ", self.post(fake.path, "/v1.41/containers/one/start"))
+                time.sleep(0.5)
+                self.assertEqual([c.state for c in fake.containers.values()], ["running"])
 
 
 class TapRun(unittest.TestCase):
