@@ -140,8 +140,9 @@ void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER */
 void box_disarm(struct box *x);
 struct run *box_run(struct box *x, uint32_t number); /* NULL: none of that number */
 bool box_accounts(const struct box *x);              /* figures of a run of it are awaited */
-void box_runs_failed(struct box *x);                 /* its start failed: see why */
-void box_runs_ended(struct box *x);                  /* by its cause */
+uint32_t box_count_runs(const struct box *x);
+void box_runs_failed(struct box *x);   /* its start failed: see why */
+void box_runs_ended(struct box *x);    /* by its cause */
 void box_tell_deadline(struct box *x); /* the earliest of its runs, where that changed */
 void box_ask_baseline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */

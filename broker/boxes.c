@@ -60,6 +60,17 @@ box_accounts(const struct box *x)
 	return false;
 }
 
+uint32_t
+box_count_runs(const struct box *x)
+{
+	const struct run *r;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	n++;
+	return n;
+}
+
 /* Each of them may free the run it is told of, and no other. */
 void
 box_runs_failed(struct box *x)

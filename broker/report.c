@@ -61,22 +61,11 @@ send_load(struct broker *b, uint32_t query)
 					       .memory_max_bytes = b->memory_max_bytes));
 }
 
-static uint32_t
-runs_in(const struct box *x)
-{
-	const struct run *r;
-	uint32_t n = 0;
-
-	TAILQ_FOREACH(r, &x->runs, box_entry)
-	n++;
-	return n;
-}
-
 static void
 send_lease(struct broker *b, uint32_t query, const struct sandbox *s, uint64_t now)
 {
 	const struct owner *o = s->owner;
-	uint32_t runs = s->box ? runs_in(s->box) : 0;
+	uint32_t runs = s->box ? box_count_runs(s->box) : 0;
 
 	(void)link_send(b->supervisor,
 			IPC_ROW(status_lease, .query = query, .sandbox = IPC_STR(s->id),

@@ -170,17 +170,6 @@ not_found(struct front *f, uint64_t call, const struct sandbox *s)
 	front_refuse(f, call, RUN_not_found, text, 0);
 }
 
-static uint32_t
-runs_in(const struct box *x)
-{
-	const struct run *r;
-	uint32_t n = 0;
-
-	TAILQ_FOREACH(r, &x->runs, box_entry)
-	n++;
-	return n;
-}
-
 void
 sandbox_submit(struct front *f, const struct ipc_call_submit *m)
 {
@@ -196,7 +185,7 @@ sandbox_submit(struct front *f, const struct ipc_call_submit *m)
 		front_refuse(f, m->call, RUN_denied, d.message, 0);
 		return;
 	}
-	if (runs_in(s->box) >= GUEST_RUNS_MAX) {
+	if (box_count_runs(s->box) >= GUEST_RUNS_MAX) {
 		front_refuse(f, m->call, RUN_busy,
 			     "As many runs as a sandbox takes are going on in this one. Try again "
 			     "when one has ended.",
@@ -369,7 +358,7 @@ send_row(struct front *f, uint64_t call, const struct sandbox *s)
 		f->link,
 		IPC_ROW(sandbox_row, .call = call, .sandbox = {s->id, 32},
 			.profile = IPC_STR(s->profile->name), .alive = alive, .cause = s->cause,
-			.keep = s->keep, .runs = alive ? runs_in(s->box) : 0,
+			.keep = s->keep, .runs = alive ? box_count_runs(s->box) : 0,
 			.age_ms = now - s->born_ms,
 			.idle_ms = alive && !TAILQ_EMPTY(&s->box->runs) ? 0 : now - s->used_ms,
 			.idle_limit_ms = s->idle_ms, .ttl_ms = alive ? sandbox_left_ms(s) : 0,

@@ -147,9 +147,8 @@ has_room(const struct acceptor *a, enum client_kind kind)
 	return kind != CLIENT_HTTP || fronts_of_kind(a->tree, kind) < a->limits.all - kept;
 }
 
-/* The system is short of something that passes; anything else is the connection's own fault. */
-static bool
-is_shortage(int err)
+bool
+accept_is_shortage(int err)
 {
 	return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
 }
@@ -175,7 +174,7 @@ accept_one(struct acceptor *a, const struct door *door)
 	cleanup_close int fd = accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd == -1) {
 		a->http_source.milli += door->kind == CLIENT_HTTP ? MILLI : 0; /* none came */
-		if (is_shortage(errno))
+		if (accept_is_shortage(errno))
 			pause_all(a, PAUSE_MS);
 		/* A client that left before we came is none; the next may be there. */
 		return errno == ECONNABORTED || errno == EINTR;

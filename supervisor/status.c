@@ -339,8 +339,8 @@ on_asked(int listener, short what, void *arg)
 
 	(void)what;
 	if (fd == -1) {
-		/* Out of descriptors, say: the asker still waits, and would be told of at once. */
-		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
+		/* The asker still waits, and would be told of at once. */
+		if (accept_is_shortage(errno))
 			pause_asking(s);
 		return;
 	}

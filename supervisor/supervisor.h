@@ -238,10 +238,10 @@ struct accept_limits {
 };
 struct acceptor;
 /* Takes the listening descriptors (-1: none). */
-struct acceptor *
-accept_new(struct tree *t, int unix_fd, int http_fd, const struct accept_limits *limits);
+struct acceptor *accept_new(struct tree *t, int unix_fd, int http_fd, const struct accept_limits *);
 void accept_room(struct acceptor *a); /* a frontend is gone */
 void accept_free(struct acceptor *a); /* NULL ok */
+bool accept_is_shortage(int err);     /* it passes; any other is the connection's own fault */
 
 #include "status.h"
 

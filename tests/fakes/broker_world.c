@@ -338,6 +338,22 @@ submit_within(struct client *c, const char *sandbox, uint32_t flags, const char 
 						    .spec = {(const uint8_t *)spec, strlen(spec)}});
 }
 
+static bool
+list_is_over(void *arg)
+{
+	return ((struct client *)arg)->list_over;
+}
+
+size_t
+listed(struct client *c)
+{
+	c->n_listed = 0;
+	c->list_over = false;
+	(void)link_send(c->link, IPC_ROW(sandbox_list, .call = ++c->next_call));
+	assert_true(world_until(list_is_over, c));
+	return c->n_listed;
+}
+
 /* ---- the world ---- */
 
 void

@@ -100,6 +100,7 @@ bool granted(struct client *c, uint64_t call); /* waits for it */
 const char *stay(struct client *c, uint32_t flags);
 /* A run in it: its call. */
 uint64_t submit_within(struct client *c, const char *sandbox, uint32_t flags, const char *spec);
+size_t listed(struct client *c); /* its sandboxes, asked for: how many, in c->list */
 struct run *run_of(struct client *c, uint64_t call);
 /* The only box in this state, or NULL. */
 struct box *box_in(enum box_state s);

@@ -7,46 +7,27 @@ import json
 import os
 import pathlib
 import pwd
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import server_case  # noqa: E402
 import tap  # noqa: E402
-from test_tree import BUILD, wait_for  # noqa: E402
+from server_case import BAILEY  # noqa: E402
+from test_tree import wait_for  # noqa: E402
 
-BAILEY = str(BUILD / "bin" / "bailey")
 
-
-class Status:
-    user = None
-
+class Status(server_case.ServerCase):
     def setUp(self):
-        if not os.path.exists(BAILEY):
-            self.skipTest(f"no programs in {BUILD}")
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="bailey-status."))
-        self.addCleanup(shutil.rmtree, self.dir, True)
-        self.dir.chmod(0o755)
+        super().setUp()
         self.socket = str(self.dir / "mcp.sock")
-        self.as_user = {}
-        if self.user:
-            entry = pwd.getpwnam(self.user)
-            os.chown(self.dir, entry.pw_uid, entry.pw_gid)
-            self.as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        self.server = None
 
     def serve(self, *words):
-        self.server = subprocess.Popen(
-            [BAILEY, "serve", *(words or ("--socket", self.socket))], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=open(self.dir / "log", "wb"), cwd="/",
-            env={"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{self.dir}/no-engine.sock"}, **self.as_user)
-        self.addCleanup(self.stop)
-        said = self.server.stdout.read().decode()
+        said = self.start(*(words or ("--socket", self.socket)))
         self.assertIn("listening", said, (self.dir / "log").read_text())
 
     def stop(self):
@@ -175,22 +156,12 @@ class Status:
         self.assertEqual([name for name in os.listdir(self.dir) if name.endswith(".status")], [])
 
 
-class AsRoot(Status, unittest.TestCase):
-    def setUp(self):
-        if os.geteuid() != 0:
-            self.skipTest("needs root")
-        super().setUp()
+class AsRoot(server_case.AsRoot, Status, unittest.TestCase):
+    pass
 
 
-class AsUser(Status, unittest.TestCase):
-    user = os.environ.get("BAILEY_TEST_USER")
-
-    def setUp(self):
-        if os.geteuid() == 0 and not self.user:
-            self.skipTest("BAILEY_TEST_USER names no plain user")
-        if os.geteuid() != 0:
-            type(self).user = None
-        super().setUp()
+class AsUser(server_case.AsUser, Status, unittest.TestCase):
+    pass
 
 
 if __name__ == "__main__":

@@ -7,46 +7,27 @@ import http.client
 import json
 import os
 import pathlib
-import pwd
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import server_case  # noqa: E402
 import tap  # noqa: E402
-from test_tree import BUILD, wait_for  # noqa: E402
-
-BAILEY = str(BUILD / "bin" / "bailey")
+from server_case import BAILEY  # noqa: E402
+from test_tree import wait_for  # noqa: E402
 META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"}}
 
 
-class Tokens:
-    user = None
-
+class Tokens(server_case.ServerCase):
     def setUp(self):
-        if not os.path.exists(BAILEY):
-            self.skipTest(f"no programs in {BUILD}")
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="bailey-tokens."))
-        self.addCleanup(shutil.rmtree, self.dir, True)
-        self.dir.chmod(0o755)
-        self.as_user = {}
-        if self.user:
-            entry = pwd.getpwnam(self.user)
-            os.chown(self.dir, entry.pw_uid, entry.pw_gid)
-            self.as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        super().setUp()
         self.file = self.dir / "tokens"
         self.status = str(self.dir / "status")
         self.ann, self.bob = self.add("ann"), self.add("bob")
-        self.server = subprocess.Popen(
-            [BAILEY, "serve", "--http", "127.0.0.1:0", "--tokens", str(self.file), "--status", self.status],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=open(self.dir / "log", "wb"), cwd="/",
-            env={"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{self.dir}/no-engine.sock"}, **self.as_user)
-        self.addCleanup(self.stop)
-        said = self.server.stdout.read().decode()
+        said = self.start("--http", "127.0.0.1:0", "--tokens", str(self.file), "--status", self.status)
         self.port = int(said.split("127.0.0.1:")[1].split("/")[0])
 
     def stop(self):
@@ -136,22 +117,12 @@ class Tokens:
         wait_for(lambda: self.ask(self.connect(), self.bob) == 200, 5, "no broker")
 
 
-class AsRoot(Tokens, unittest.TestCase):
-    def setUp(self):
-        if os.geteuid() != 0:
-            self.skipTest("needs root")
-        super().setUp()
+class AsRoot(server_case.AsRoot, Tokens, unittest.TestCase):
+    pass
 
 
-class AsUser(Tokens, unittest.TestCase):
-    user = os.environ.get("BAILEY_TEST_USER")
-
-    def setUp(self):
-        if os.geteuid() == 0 and not self.user:
-            self.skipTest("BAILEY_TEST_USER names no plain user")
-        if os.geteuid() != 0:
-            type(self).user = None
-        super().setUp()
+class AsUser(server_case.AsUser, Tokens, unittest.TestCase):
+    pass
 
 
 if __name__ == "__main__":

@@ -33,22 +33,6 @@ destroy(struct client *c, const char *id)
 	return call;
 }
 
-static bool
-list_is_over(void *arg)
-{
-	return ((struct client *)arg)->list_over;
-}
-
-static size_t
-listed(struct client *c)
-{
-	c->n_listed = 0;
-	c->list_over = false;
-	(void)link_send(c->link, IPC_ROW(sandbox_list, .call = ++c->next_call));
-	assert_true(world_until(list_is_over, c));
-	return c->n_listed;
-}
-
 static void
 test_made_of_a_warm_shell_and_used_twice(void **state)
 {
