@@ -370,13 +370,15 @@ test_after_ten_minutes_it_goes(void **state)
 	put(first, STREAM_STDOUT, 0, 500000, false);
 	put(second, STREAM_STDOUT, 0, 500000, false);
 	put(going, STREAM_STDOUT, 0, 1000, false);
+	uint64_t before = clock_now_ms();
 	end(first);
+	uint64_t after = clock_now_ms(); /* the first ended between these two */
 	world_skew_ms += 1000;
 	end(second);
 	assert_true(resident() > 1000000);
-	store_tick(s, clock_now_ms() + STORE_KEEP_MS - 1001);
+	store_tick(s, before + STORE_KEEP_MS - 1);
 	assert_int_equal(store_find(s, id_of(1), &me), first);
-	store_tick(s, clock_now_ms() + STORE_KEEP_MS - 999);
+	store_tick(s, after + STORE_KEEP_MS);
 	assert_int_equal(store_find(s, id_of(1), &me), STORE_NONE);
 	assert_int_equal(store_find(s, id_of(2), &me), second);
 	assert_true(resident() < 600000 && resident() > 500000);
