@@ -385,6 +385,7 @@ static void
 died(struct box *x)
 {
 	x->cause = resume_death(x->b, &x->away_s);
+	pool_doubt(x->b);
 }
 
 static void

@@ -29,7 +29,8 @@ struct session {
 	size_t chatter;      /* bytes without credit since the last ping */
 	uint64_t marked_seq; /* up to this guest frame all is done with */
 	bool hello, ready;
-	bool stands; /* SYNC was answered: how its runs stand may follow */
+	bool stands;  /* SYNC was answered: how its runs stand may follow */
+	bool doubted; /* no pong has come since another box died: pool_doubt */
 };
 void session_init(struct session *s);
 void session_done(struct session *s);
@@ -52,6 +53,7 @@ void session_resume(struct session *s, uint64_t host_seq);
 struct session_run *
 session_run_resume(struct session *s, uint32_t number, const uint64_t *sent, const uint64_t *tail);
 bool session_owes(const struct session *s, bool now); /* an acknowledgement is due */
+void session_heard(struct session *s);                /* a pong came */
 void session_mark(struct session *s);                 /* what has come so far is done with */
 /* All return 0 when there is nothing to write. */
 size_t session_ack(struct session *s, uint8_t *out); /* up to the mark */

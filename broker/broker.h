@@ -154,6 +154,9 @@ void pool_refill(struct broker *b);
 void pool_quiet_for_call(struct broker *b);
 void pool_tick(struct broker *b, uint64_t now_ms);
 uint64_t pool_evict(struct broker *b); /* ends one waiting box: its memory; 0: there is none */
+/* A box died and nobody ordered it; what ended it may have ended them all. Each waiting one is
+ * asked, and not handed out before it has answered. */
+void pool_doubt(struct broker *b);
 void pool_drain(struct broker *b);
 struct pool *pool_of(struct broker *b, const struct profile *p, enum box_class c);
 

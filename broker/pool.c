@@ -21,7 +21,8 @@
 
 #define IDLE_MS 300000u
 #define CALM_MS 60000u
-#define SILENT_MS 5000u /* no pong: not fit to be handed out */
+#define FRESH_MS 1500u  /* a ping goes out each second: its pong is overdue */
+#define SILENT_MS 5000u /* no pong: it is ended */
 #define AGE_MAX_PERMILLE 750u
 #define LIVES                                                                               \
 	2u /* times the profile's: a sandbox of that lifetime fits into one that has waited \
@@ -115,6 +116,13 @@ healthy(const struct box *x, uint64_t now)
 	return x->attach && now - x->session.pong_ms < SILENT_MS && current(x);
 }
 
+/* What ends a shim or an engine says nothing; only an answer says that a guest is still there. */
+static bool
+answers(const struct box *x, uint64_t now)
+{
+	return healthy(x, now) && !x->session.doubted && now - x->session.pong_ms < FRESH_MS;
+}
+
 static struct fit
 fit_for(const struct box *x, const struct run *r)
 {
@@ -148,7 +156,7 @@ pool_take(struct run *r, struct fit *ret)
 					? r->limits.memory_bytes - x->limits.memory_bytes
 					: 0;
 
-		if (f.cold || !healthy(x, now) || !admission_fits(b, more) ||
+		if (f.cold || !answers(x, now) || !admission_fits(b, more) ||
 		    !lives_long_enough(x, r))
 			continue;
 		pool_remove(x);
@@ -407,6 +415,26 @@ pool_tick(struct broker *b, uint64_t now_ms)
 		if (x->pooled == POOL_STARTING && now_ms - x->born_ms >= START_WAIT_MS)
 			box_end(x, CAUSE_START);
 	}
+}
+
+static void
+doubt_one(const struct pool *p)
+{
+	struct box *x;
+
+	TAILQ_FOREACH(x, &p->ready, pool_entry)
+	{
+		x->session.doubted = true;
+		(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */
+	}
+}
+
+void
+pool_doubt(struct broker *b)
+{
+	for (size_t i = 0; i < PROFILES_MAX; i++)
+		for (size_t c = 0; c < BOX_CLASSES; c++)
+			doubt_one(&b->pools[i][c]);
 }
 
 void

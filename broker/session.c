@@ -409,11 +409,18 @@ session_ack(struct session *s, uint8_t *out)
 }
 
 void
+session_heard(struct session *s)
+{
+	s->pong_ms = clock_now_ms();
+	s->doubted = false;
+}
+
+void
 session_resume(struct session *s, uint64_t host_seq)
 {
 	s->host_seq = s->host_acked = host_seq;
 	s->hello = s->ready = s->stands = true;
-	s->pong_ms = clock_now_ms();
+	session_heard(s);
 	s->chatter = 0;
 }
 

@@ -187,7 +187,7 @@ on_frame(void *ctx, const struct guest_frame *f)
 	if (f->row->type == GUEST_g_stands)
 		resume_on_stands(x, f);
 	else if (f->row->type == GUEST_g_pong)
-		x->session.pong_ms = clock_now_ms();
+		session_heard(&x->session);
 	else if ((r = box_run(x, f->run))) /* only frames of a run carry its number */
 		run_guest_frame(r, f);
 	else if (f->row->type == GUEST_g_exit)

@@ -140,6 +140,62 @@ test_a_silent_box_is_not_handed_out(void **state)
 	assert_int_equal(w->reaper.last_cause, CAUSE_SILENT);
 }
 
+/* One heartbeat is overdue: too little to end a box, enough not to give it to anybody. */
+static void
+test_a_box_that_owes_a_heartbeat_is_not_handed_out(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call, box;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	box = TAILQ_FIRST(&pool(BOX_SHELL)->ready)->id;
+	fake.guest.pong = false;
+	world_later(1600);
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_COLD);
+	assert_true(ended(c, call));
+	fake.guest.pong = true;
+	world_later(1000);
+	assert_int_equal(TAILQ_FIRST(&pool(BOX_SHELL)->ready)->id, box);
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_WARM);
+	assert_true(TAILQ_EMPTY(&pool(BOX_SHELL)->ready) ||
+		    TAILQ_FIRST(&pool(BOX_SHELL)->ready)->id != box);
+	assert_true(ended(c, call));
+}
+
+/* What ended one box may have ended all: each other has to answer before it is handed out. */
+static void
+test_a_death_puts_the_others_in_doubt(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+	fake.guest.pong = false;
+	fake_die(TAILQ_FIRST(&pool(BOX_PYTHON)->ready)->id);
+	world_settle();
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_COLD);
+	assert_true(ended(c, call));
+	fake.guest.pong = true;
+	fake_die(TAILQ_FIRST(&pool(BOX_PYTHON)->ready)->id);
+	world_settle(); /* asked at once, not at the next tick: it lives */
+	call = submit(c, BOX_SHELL);
+	assert_true(granted(c, call));
+	assert_int_equal(seen_of(c, call)->grant.start, START_WARM);
+	assert_true(ended(c, call));
+}
+
 static void
 test_a_dead_waiting_box_is_replaced(void **state)
 {
@@ -454,6 +510,8 @@ main(void)
 		T(test_no_refill_beside_a_call_while_one_is_ready),
 		T(test_emptied_after_five_idle_minutes_and_woken_again),
 		T(test_a_silent_box_is_not_handed_out),
+		T(test_a_box_that_owes_a_heartbeat_is_not_handed_out),
+		T(test_a_death_puts_the_others_in_doubt),
 		T(test_a_dead_waiting_box_is_replaced),
 		T(test_no_interpreter_in_the_image_runs_live),
 		T(test_failed_refill_backs_off),
