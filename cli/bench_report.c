@@ -116,14 +116,16 @@ print_json(const struct report *r)
 		cJSON *j = cJSON_CreateObject();
 		cJSON_AddStringToObject(j, "figure", row->figure);
 		cJSON_AddStringToObject(j, "unit", row->unit);
-		if (isnan(row->value))
-			cJSON_AddNullToObject(j, "value");
-		else
-			cJSON_AddNumberToObject(j, "value", row->value);
 		cJSON_AddNumberToObject(j, row->at_least ? "at_least" : "at_most", row->reach);
+		cJSON_AddItemToArray(rows, j);
+		if (isnan(row->value)) { /* not measured: neither reached nor missed */
+			cJSON_AddNullToObject(j, "value");
+			cJSON_AddNullToObject(j, "reached");
+			continue;
+		}
+		cJSON_AddNumberToObject(j, "value", row->value);
 		cJSON_AddBoolToObject(j, "reached", row_holds(row));
 		cJSON_AddStringToObject(j, "detail", row->detail);
-		cJSON_AddItemToArray(rows, j);
 	}
 	cleanup_free char *text = cJSON_Print(o);
 	cJSON_Delete(o);
@@ -141,6 +143,8 @@ report_print(const struct report *r, bool json)
 	printf("| figure | measured | reach | holds | from |\n|---|---|---|---|---|\n");
 	for (size_t i = 0; i < r->n; i++) {
 		const struct report_row *row = &r->rows[i];
+		if (isnan(row->value)) /* its part was not asked for, or failed and said so */
+			continue;
 		printf("| %s | %.3g%s%s | %s %.3g%s%s | %s | %s |\n", row->figure, row->value,
 		       row->unit[0] != '\0' ? " " : "", row->unit, row->at_least ? "≥" : "≤",
 		       row->reach, row->unit[0] != '\0' ? " " : "", row->unit,

@@ -32,6 +32,8 @@ void cli_error(const char *fmt, ...) PRINTF_LIKE(1, 2); /* "bailey: …" on stde
 
 /* ---- help.c ---- */
 const char *cli_help(const char *command); /* its page; NULL: no such command */
+/* The page argv asks for: the word behind a command, be it one of two words, is --help or -h. */
+const char *cli_help_asked(int argc, char **argv);
 
 /* ---- subcommands ---- */
 int cmd_mcp(int argc, char **argv);    /* mcp.c */

@@ -65,9 +65,8 @@ main(int argc, char **argv)
 		usage(stdout);
 		return CLI_OK;
 	}
-	const char *page = cli_help(argv[1]);
-	if (page != NULL && argc > 2 &&
-	    (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+	const char *page = cli_help_asked(argc, argv);
+	if (page != NULL) {
 		(void)fputs(page, stdout);
 		return CLI_OK;
 	}

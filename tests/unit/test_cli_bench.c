@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_cli_bench.c - when a pool counts as full and quiet.
+ * tests/unit/test_cli_bench.c - when a pool counts as full and quiet; words that are refused.
  * Runs in: ctest.
  * Input: none.
  * Owns: nothing beyond each test.
@@ -45,9 +45,16 @@ static void
 test_usage(void **state)
 {
 	const char *const argv[] = {"bench", "--slow", NULL};
+	const char *const only[] = {"bench", "--only", "nothing", NULL};
+	static const char *const names[] = {"warm",  "paced", "cold",   "sustained",
+					    "stays", "files", "clients"};
 
 	(void)state;
 	assert_int_equal(cmd_bench(2, (char **)(uintptr_t)argv), CLI_USAGE);
+	assert_int_equal(cmd_bench(2, (char **)(uintptr_t)only), CLI_USAGE);
+	assert_int_equal(cmd_bench(3, (char **)(uintptr_t)only), CLI_USAGE);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		assert_true(is_part(names[i]));
 }
 
 int
