@@ -8,7 +8,6 @@
 
 #include <event2/event.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "broker_world.h"
 
@@ -365,14 +364,12 @@ world_turn(void)
 bool
 world_until(bool (*done)(void *arg), void *arg)
 {
-	struct timespec wait = {.tv_nsec = 200000};
-
-	for (int i = 0; i < 50000; i++) {
+	for (int i = 0; i < 200 + 10000; i++) {
 		if (done(arg))
 			return true;
 		world_turn();
-		if (i > 200)
-			(void)nanosleep(&wait, NULL);
+		if (i >= 200)
+			clock_pass(1);
 	}
 	return done(arg);
 }
@@ -383,7 +380,7 @@ world_settle(void)
 	for (int i = 0; i < 200; i++)
 		world_turn();
 	for (int i = 0; i < 10000 && boxes_in(BOX_SPENT) > 0; i++) {
-		(void)usleep(1000); /* its clean-up waits a moment on the real clock */
+		clock_pass(1); /* its clean-up waits a moment */
 		for (int k = 0; k < 50; k++)
 			world_turn();
 	}

@@ -7,6 +7,7 @@
 
 #include "broker.h"
 #include "fake_engine.h"
+#include "still_clock.h"
 
 struct seen { /* what a frontend got */
 	uint64_t call;
@@ -71,7 +72,7 @@ struct world {
 	uint32_t supervisor_rows[256], orders;
 };
 extern struct world *w;
-extern uint64_t world_skew_ms; /* added to every clock */
+extern uint64_t world_skew_ms; /* added to every clock, but no timer goes by it */
 
 int world_setup(void **state);
 /* kill -9 of the broker, and the next one: what it finds in its memory is taken over. Frontends are
@@ -80,9 +81,9 @@ void world_remember(void); /* gives the broker memory that outlives it */
 void world_broker_dies(void);
 int world_teardown(void **state); /* fails when anything is left */
 void world_turn(void);            /* handles all that is ready */
-/* Runs until *flag or about ten seconds have gone: the flag. */
+/* Runs until done() or ten seconds have passed on the still clock: whether it is. */
 bool world_until(bool (*done)(void *arg), void *arg);
-void world_settle(void);       /* runs until nothing happens any more */
+void world_settle(void);       /* until nothing happens; time passes for clean-ups alone */
 void world_later(uint64_t ms); /* the clocks jump, a tick happens */
 
 struct client *world_client(size_t i, enum owner_kind kind, uint64_t owner);

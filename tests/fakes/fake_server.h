@@ -7,6 +7,7 @@
 #define BAILEY_FAKE_SERVER_H
 
 #include "engine.h"
+#include "still_clock.h"
 
 #include <event2/event.h>
 #include <sys/socket.h>
@@ -148,28 +149,21 @@ fake_server_config(const struct fake_server *s, struct engine_config *config)
 	(void)snprintf(config->path, sizeof(config->path), "%s", s->path);
 }
 
-/* Turns the loop until *flag, at most 5 s. */
+/* Turns the loop until *flag, for at most 5 s of the still clock. */
 static inline void
 fake_loop_until(struct event_base *base, const bool *flag)
 {
-	uint64_t end = clock_now_ms() + 5000;
-
-	while (!*flag) {
-		struct timeval tv = {0, 20000};
-
-		assert_true(clock_now_ms() < end);
-		(void)event_base_loopexit(base, &tv);
-		(void)event_base_loop(base, EVLOOP_ONCE);
+	clock_turn(base);
+	for (int ms = 0; !*flag; ms++) {
+		assert_true(ms < 5000);
+		clock_pass_in(base, 1);
 	}
 }
 
 static inline void
 fake_loop_for(struct event_base *base, unsigned ms)
 {
-	struct timeval tv = {0, (suseconds_t)ms * 1000};
-
-	(void)event_base_loopexit(base, &tv);
-	(void)event_base_loop(base, 0);
+	clock_pass_in(base, ms);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "fakes/still_clock.h"
 #include "http.h"
 
 #define FAKE_LINE "POST /mcp HTTP/1.1\r\n"
@@ -125,18 +126,14 @@ fake_teardown(void **state)
 static inline void
 fake_turn(void)
 {
-	for (int i = 0; i < 10; i++)
-		(void)event_base_loop(base, EVLOOP_NONBLOCK);
+	clock_turn(base);
 }
 
-/* Lets the loop run for that long. */
+/* That much time passes. */
 static inline void
 fake_wait(unsigned ms)
 {
-	struct timeval tv = {.tv_usec = (suseconds_t)ms * 1000};
-
-	(void)event_base_loopexit(base, &tv);
-	(void)event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY);
+	clock_pass_in(base, ms);
 }
 
 static inline void

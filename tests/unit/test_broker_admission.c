@@ -242,12 +242,16 @@ test_owners_take_turns_however_long_one_waits(void **state)
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	w->b.memory_max_bytes = UINT64_C(512) << 20; /* one box at a time */
 	fake.guest.exit = false;
-	running = submit(a, BOX_SHELL);
+	running = submit_with(a, (struct ipc_call_submit){.profile = IPC_STR(""),
+							  .image = IPC_STR(""),
+							  .timeout_ms = 60000});
 	assert_true(granted(a, running));
 	for (int i = 0; i < 10; i++)
 		(void)submit(a, BOX_SHELL);
 	world_settle();
-	world_later(20000);
+	for (int i = 0; i < 20; i++)
+		world_later(1000); /* not at once: the guest has to be heard of */
+	assert_false(seen_of(a, running)->ended);
 	first = submit(b, BOX_SHELL);
 	world_settle();
 	fake.guest.exit = true;

@@ -141,7 +141,7 @@ test_deadline(void **state)
 	(void)state;
 	ask("GET", NULL);
 	assert_int_equal(t.err, -ETIMEDOUT);
-	assert_in_range(clock_now_ms() - from, 390, 2000);
+	assert_in_range(clock_now_ms() - from, 400, 410);
 	assert_non_null(strstr(t.message, "unix:/tmp/bailey-unit."));
 }
 

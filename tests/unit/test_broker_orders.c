@@ -104,8 +104,8 @@ test_removal_without_autoremove_and_with_an_unwilling_engine(void **state)
 	w->reaper.autoremove = false;
 	fake_fail(OP_REMOVE, -EEXIST, 409, "removal already in progress", 2);
 	assert_true(ended(c, submit(c, BOX_SHELL)));
-	for (int i = 0; i < 8; i++) { /* box timers are real: 150, 100, 200 ms */
-		(void)usleep(100000);
+	for (int i = 0; i < 8; i++) { /* box timers: 150, 100, 200 ms */
+		clock_pass(100);
 		world_settle();
 	}
 	assert_int_equal(fake.calls[OP_REMOVE], 3);
@@ -143,7 +143,7 @@ test_a_new_reaper_hears_of_every_box(void **state)
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_deadline], 1);
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_kill], 1);
 	assert_int_equal(boxes_in(BOX_ENDING), 0);
-	(void)usleep(80000); /* the wait before the deadline would be told is over and forgotten */
+	clock_pass(80); /* the wait before the deadline would be told is over and forgotten */
 	world_settle();
 	assert_false(seen_of(c, call)->ended);
 	fake_guest_exit(run_of(c, call)->box->id, &fake.guest.result);

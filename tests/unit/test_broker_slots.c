@@ -513,12 +513,12 @@ heal(void)
 	reaper_connect();
 }
 
-/* What was told to end needs moments of real time for it. */
+/* What was told to end needs moments for it. */
 static void
 wait_for_ends(void)
 {
 	for (int i = 0; i < 100 && boxes_in(BOX_ENDING) + boxes_in(BOX_REMOVING) > 0; i++) {
-		(void)usleep(10000);
+		clock_pass(10);
 		world_turn();
 	}
 }
@@ -577,7 +577,7 @@ test_no_slot_is_lost(void **state)
 	pool_drain(&w->b);
 	world_later(UINT64_C(3700) * 1000); /* sandboxes that were to be kept */
 	for (int i = 0; i < 150 && idmap_count(w->b.boxes); i++) {
-		(void)usleep(50000);
+		clock_pass(50);
 		world_later(1000);
 	}
 	world_later(UINT64_C(700) * 1000); /* and the memory of them */

@@ -302,13 +302,13 @@ test_random_damage(void **state)
 static void
 write_for_ever(void *arg)
 {
-	const int *ready = arg;
+	const int *done = arg;
 	uint32_t id = 1, seed = 5;
 
-	(void)!write(*ready, "", 1);
 	for (;;) {
 		uint32_t run = written(id++, test_random(&seed) % 200000);
 		store_run_end(s, run, &(struct store_end){.status = RUN_ok});
+		(void)!write(*done, "", 1);
 	}
 }
 
@@ -320,21 +320,23 @@ test_a_writer_that_is_killed(void **state)
 
 	(void)state;
 	for (int round = 0; round < 30; round++) {
-		int ready[2];
+		int done[2];
 		char byte;
 
-		assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+		assert_int_equal(pipe2(done, O_CLOEXEC), 0);
 		pid_t pid = fork();
 		if (pid == 0) {
-			write_for_ever(&ready[1]);
+			write_for_ever(&done[1]);
 			_exit(0);
 		}
 		assert_true(pid > 0);
-		assert_int_equal(read(ready[0], &byte, 1), 1);
-		(void)usleep(500 + test_random(&seed) % 3000);
+		assert_int_equal(close(done[1]), 0);
+		for (uint32_t runs = 2 + test_random(&seed) % 16; runs > 0; runs--)
+			assert_int_equal(read(done[0], &byte, 1), 1);
+		(void)usleep(test_random(&seed) % 500); /* somewhere in the next */
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
-		assert_int_equal(close(ready[0]) | close(ready[1]), 0);
+		assert_int_equal(close(done[0]), 0);
 		reopen();
 		for (uint32_t i = 0; i < ENTRIES; i++)
 			found += read_all(i, STREAM_STDOUT, true) > 0;

@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "fakes/still_clock.h"
 #include "frontend.h"
 
 static size_t free_bytes, trims;
@@ -38,17 +39,6 @@ __wrap_malloc(size_t n)
 }
 
 static void
-spin(struct event_base *base, unsigned ms)
-{
-	uint64_t until = clock_now_ms() + ms;
-
-	while (clock_now_ms() < until) {
-		(void)event_base_loop(base, EVLOOP_NONBLOCK);
-		(void)usleep(2000);
-	}
-}
-
-static void
 test_after_a_second_without_use(void **state)
 {
 	struct frontend fe = {.base = event_base_new()};
@@ -58,15 +48,15 @@ test_after_a_second_without_use(void **state)
 	assert_int_equal(memory_open(&fe), 0);
 	free_bytes = (size_t)4 << 20;
 	memory_used(&fe);
-	spin(fe.base, 700);
+	clock_pass_in(fe.base, 700);
 	memory_used(&fe); /* counts anew */
-	spin(fe.base, 700);
+	clock_pass_in(fe.base, 990);
 	assert_int_equal(trims, 0);
-	spin(fe.base, 500);
+	clock_pass_in(fe.base, 20);
 	assert_int_equal(trims, 1);
 	free_bytes = 1000; /* not worth it */
 	memory_used(&fe);
-	spin(fe.base, 1200);
+	clock_pass_in(fe.base, 1200);
 	assert_int_equal(trims, 1);
 	memory_close(&fe);
 	memory_close(&fe);

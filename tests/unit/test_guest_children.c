@@ -87,7 +87,7 @@ new_box(void)
 static void
 reap_until(struct fake *f, const pid_t *pid)
 {
-	for (int i = 0; i < 2000 && *pid > 0; i++) {
+	for (int i = 0; i < 30000 && *pid > 0; i++) {
 		children_reap(&f->g);
 		(void)usleep(1000);
 	}
@@ -97,7 +97,7 @@ reap_until(struct fake *f, const pid_t *pid)
 static void
 reap_leaving(struct fake *f)
 {
-	for (int i = 0; i < 2000 && f->g.leaving > 0; i++) {
+	for (int i = 0; i < 30000 && f->g.leaving > 0; i++) {
 		children_reap(&f->g);
 		(void)usleep(1000);
 	}
@@ -203,7 +203,7 @@ test_children_stopped_runner_goes_on(void **state)
 	f->g.spare = fake_runner(f);
 	f->g.spare.pid = pid;
 	assert_int_equal(kill(pid, SIGSTOP), 0);
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < 30000; i++) {
 		children_reap(&f->g);
 		if (waitpid(pid, &status, WNOHANG | WCONTINUED) == pid)
 			break;
@@ -233,7 +233,7 @@ test_children_run_loses_its_runner(void **state)
 	assert_int_equal(lost->state, STATE_KILLING);
 	world.strangers = 0;
 	assert_int_equal(kill(stranger, SIGKILL), 0);
-	for (int i = 0; i < 2000 && lost->state == STATE_KILLING; i++) {
+	for (int i = 0; i < 30000 && lost->state == STATE_KILLING; i++) {
 		children_reap(&f->g);
 		(void)usleep(1000);
 	}

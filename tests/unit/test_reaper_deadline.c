@@ -22,7 +22,7 @@ test_fires_at_its_moment(void **state)
 	assert_false(fires_within(&d, 0));
 	uint64_t at = clock_boot_ns() + 30 * NS_PER_MS;
 	assert_int_equal(deadline_arm(&d, at), 0);
-	assert_true(fires_within(&d, 2000));
+	assert_true(fires_within(&d, 30000));
 	assert_true(clock_boot_ns() >= at);
 	deadline_drain(&d);
 	assert_false(fires_within(&d, 0));
@@ -41,7 +41,7 @@ test_the_past_fires_at_once(void **state)
 	assert_int_equal(deadline_init(&d), 0);
 	for (size_t i = 0; i < ARRAY_LEN(moments); i++) {
 		assert_int_equal(deadline_arm(&d, moments[i]), 0);
-		assert_true(fires_within(&d, 1000));
+		assert_true(fires_within(&d, 30000));
 		deadline_drain(&d);
 	}
 	deadline_done(&d);

@@ -1,6 +1,7 @@
 /* supervisor/accept.c: who gets a frontend, who is closed, and when accepting waits. */
 #include "test.h"
 #include "supervisor.h"
+#include "fakes/still_clock.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,19 +14,11 @@ static struct tree t;
 static struct child fronts[MOST]; /* what fronts_start was asked for, as it would keep it */
 static size_t n_fronts;
 static int start_result;
-static uint64_t now_ms;
 static int unix_fd, http_fd;
 static struct sockaddr_un unix_at;
 static struct sockaddr_in http_at;
 static int clients[MOST];
 static size_t n_clients;
-
-uint64_t __wrap_clock_now_ms(void);
-uint64_t
-__wrap_clock_now_ms(void)
-{
-	return now_ms;
-}
 
 int __wrap_fronts_start(struct tree *tree, const struct client *client);
 int
@@ -72,7 +65,6 @@ setup(void **state)
 	memset(fronts, 0, sizeof(fronts));
 	n_fronts = n_clients = 0;
 	start_result = 0;
-	now_ms = 1000000;
 	TAILQ_INIT(&t.fronts);
 	t.base = event_base_new();
 	/* without a name it gets an abstract one of its own */
@@ -246,17 +238,17 @@ test_one_user_too_fast(void **state)
 	turn();
 	assert_int_equal(n_fronts, 2);
 	assert_true(closed(fd[2]));
-	now_ms += 99;
+	clock_pass(99);
 	assert_int_equal(n_fronts, 2);
 	int early = client(AF_UNIX);
 	turn();
 	assert_true(closed(early));
-	now_ms += 1; /* one more each 100 ms */
+	clock_pass(1); /* one more each 100 ms */
 	int due = client(AF_UNIX);
 	turn();
 	assert_false(closed(due));
 	assert_int_equal(n_fronts, 3);
-	now_ms += 3600 * 1000; /* saved up no further than the burst */
+	clock_pass(3600 * 1000); /* saved up no further than the burst */
 	for (int i = 0; i < 3; i++)
 		(void)client(AF_UNIX);
 	turn();
@@ -266,8 +258,6 @@ test_one_user_too_fast(void **state)
 static void
 test_http_too_fast_waits(void **state)
 {
-	const struct timeval soon = {.tv_usec = 150 * 1000};
-
 	(void)state;
 	accepting(32, 32, 2, 10);
 	int fd[3] = {client(AF_INET), client(AF_INET), client(AF_INET)};
@@ -278,9 +268,9 @@ test_http_too_fast_waits(void **state)
 	(void)client(AF_UNIX);
 	turn();
 	assert_int_equal(n_fronts, 3);
-	now_ms += 100;
-	assert_int_equal(event_base_loopexit(t.base, &soon), 0);
-	assert_true(event_base_dispatch(t.base) >= 0);
+	clock_pass_in(t.base, 90);
+	assert_int_equal(n_fronts, 3);
+	clock_pass_in(t.base, 60);
 	assert_int_equal(n_fronts, 4);
 	assert_int_equal(fronts[3].client.kind, CLIENT_HTTP);
 }
@@ -300,8 +290,6 @@ test_a_wake_without_a_connection_costs_nothing(void **state)
 static void
 test_frontend_that_cannot_be_started(void **state)
 {
-	const struct timeval soon = {.tv_usec = 150 * 1000};
-
 	(void)state;
 	accepting(8, 8, 8, 1);
 	start_result = -EAGAIN;
@@ -313,8 +301,7 @@ test_frontend_that_cannot_be_started(void **state)
 	accept_room(t.acceptor); /* does not end the pause */
 	turn();
 	assert_int_equal(n_fronts, 0);
-	assert_int_equal(event_base_loopexit(t.base, &soon), 0);
-	assert_true(event_base_dispatch(t.base) >= 0);
+	clock_pass_in(t.base, 150);
 	assert_int_equal(n_fronts, 1);
 }
 

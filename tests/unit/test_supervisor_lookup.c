@@ -89,7 +89,8 @@ test_no_answer_in_time(void **state)
 
 	(void)state;
 	assert_int_equal(lookup_run(hang, NULL, answer, sizeof(answer), 50), -ETIME);
-	assert_in_range(clock_now_ms() - before, 50, 2000);
+	assert_true(clock_now_ms() - before >=
+		    50); /* and not for ever, which is how long it hangs */
 	nothing_left(fds);
 }
 

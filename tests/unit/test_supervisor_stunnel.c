@@ -136,7 +136,7 @@ lines(const char *text)
 static void
 wait_for_lines(size_t n, char *text, size_t cap)
 {
-	uint64_t until = clock_now_ms() + 5000;
+	uint64_t until = clock_now_ms() + 30000;
 
 	while (said(text, cap) == 0 || lines(text) < n) {
 		assert_true(clock_now_ms() < until);
