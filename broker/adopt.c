@@ -45,31 +45,24 @@ fill_name(struct keep_name *to, const struct sandbox *s)
 static void
 fill_run(struct keep_run *to, const struct run *r)
 {
-	struct session *s = &r->box->session;
-	const struct session_run *n = r->have_exit ? &r->over : session_run(s, r->number);
-	/* An EXIT that is not done with comes again, and what came before it. */
-	bool exited = r->have_exit && r->exit_seq <= s->marked_seq;
+	const struct session_run *n = session_run(&r->box->session, r->number);
 
-	*to = (struct keep_run){.number = n && !exited ? n->number : 0,
+	*to = (struct keep_run){.number = r->number,
 				.flags = r->flags,
 				.state = (r->withdrawn ? (uint32_t)KEEP_WITHDRAWN : 0) |
-					 (r->alone ? (uint32_t)KEEP_ALONE : 0) |
-					 (exited ? (uint32_t)KEEP_EXITED : 0),
+					 (r->alone ? (uint32_t)KEEP_ALONE : 0),
 				.start = r->start,
 				.front = r->front ? r->front->peer_id : r->awaits,
 				.call = r->call,
 				.deadline_ns = r->deadline_ns,
 				.run_us = r->run_us,
-				.exit_us = r->exit_us,
 				.limits = r->limits};
 	memcpy(to->run_id, r->run_id, sizeof(to->run_id));
-	if (exited)
-		memcpy(to->exit, r->exit_raw, sizeof(to->exit));
 	if (!n)
 		return;
 	to->ordered_seq = n->ordered_seq;
-	memcpy(to->sent, exited ? n->sent : n->marked, sizeof(to->sent));
-	memcpy(to->tail, exited ? n->tail : n->marked_tail, sizeof(to->tail));
+	memcpy(to->sent, n->marked, sizeof(to->sent));
+	memcpy(to->tail, n->marked_tail, sizeof(to->tail));
 }
 
 /* Numbers that no run has: parts of a specification, told to end. */
@@ -105,7 +98,7 @@ adopt_note(struct box *x)
 	fill_name(&b.name, x->sandbox);
 	memcpy(b.container, x->container, sizeof(b.container));
 	TAILQ_FOREACH(r, &x->runs, box_entry)
-	if (r->within && (r->number || r->have_exit) && b.n_runs < GUEST_RUNS_MAX)
+	if (r->within && r->number && b.n_runs < GUEST_RUNS_MAX)
 		fill_run(&b.run[b.n_runs++], r);
 	note_parts(x, &b);
 	keep_put(x->b->keep, x->kept, &b);
@@ -229,6 +222,7 @@ adopt_run(struct box *x, const struct keep_run *k)
 {
 	struct broker *b = x->b;
 	struct run *r = xcalloc(1, sizeof(*r));
+	struct session_run *n;
 
 	*r = (struct run){.id = b->next_run++,
 			  .call = k->call,
@@ -243,31 +237,20 @@ adopt_run(struct box *x, const struct keep_run *k)
 			  .box = x,
 			  .number = k->number,
 			  .within = true,
-			  .resumes = !(k->state & KEEP_EXITED),
+			  .resumes = true,
 			  .withdrawn = k->state & KEEP_WITHDRAWN,
 			  .alone = k->state & KEEP_ALONE,
-			  .have_exit = k->state & KEEP_EXITED,
 			  .awaits = k->front,
 			  .deadline_ns = k->deadline_ns,
-			  .run_us = k->run_us,
-			  .exit_us = k->exit_us};
+			  .run_us = k->run_us};
 	memcpy(r->run_id, k->run_id, sizeof(r->run_id));
-	memcpy(r->exit_raw, k->exit, sizeof(r->exit_raw));
-	if (r->have_exit)
-		r->have_exit = guest_get_g_exit(k->exit, sizeof(k->exit), &r->exit) == 0;
-	memcpy(r->over.sent, k->sent, sizeof(r->over.sent));
-	memcpy(r->over.tail, k->tail, sizeof(r->over.tail));
 	adopt_store(r, k);
 	if (idmap_put(b->runs, r->id, r) < 0)
 		fatal("no room for a run");
 	TAILQ_INSERT_TAIL(&x->runs, r, box_entry);
-	if (!r->have_exit) {
-		struct session_run *n =
-			session_run_resume(&x->session, k->number, k->sent, k->tail);
-
-		if (n)
-			n->ordered_seq = k->ordered_seq;
-	}
+	n = session_run_resume(&x->session, k->number, k->sent, k->tail);
+	if (n)
+		n->ordered_seq = k->ordered_seq;
 }
 
 static void

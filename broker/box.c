@@ -257,7 +257,7 @@ act_up(struct box *x)
 static void
 act_warm(struct box *x)
 {
-	box_ask_baseline(x);
+	box_baseline(x);
 	x->warm_ms = clock_now_ms();
 	pool_add(x);
 	tally_add(TALLY_boxes_warm);
@@ -270,7 +270,7 @@ act_grant(struct box *x)
 {
 	pool_quiet_for_call(x->b);
 	if (!x->warm_ms)
-		box_ask_baseline(x);
+		box_baseline(x);
 }
 
 static void

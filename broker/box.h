@@ -24,7 +24,6 @@ struct session {
 	struct buf rx;
 	uint64_t guest_seq, host_seq, host_acked, pong_ms;
 	struct session_run run[GUEST_RUNS_MAX];
-	struct session_run over; /* the one whose EXIT came last, as it was then */
 	uint32_t last_run, unacked, stderr_bytes;
 	size_t chatter;      /* bytes without credit since the last ping */
 	uint64_t marked_seq; /* up to this guest frame all is done with */
@@ -62,8 +61,6 @@ size_t session_credit(struct session *s, uint32_t number, uint32_t stream, uint6
 size_t session_end_frame(struct session *s, uint32_t number, enum end_cause cause, uint8_t *out);
 /* A grant of our own, for output that is kept and read by nobody. */
 size_t session_own_credit(struct session *s, uint32_t number, uint32_t stream, uint8_t *out);
-/* The run these bytes seem to end, or 0: a hint for speed, never a fact. */
-uint32_t session_hints_exit(const struct session *s, const uint8_t *p, size_t n);
 
 /* ---- box.c: the life of one container ---- */
 enum box_state {
@@ -86,6 +83,23 @@ enum box_event {
 #undef BOX_EVENT
 	BOX_EVENTS,
 };
+
+/* ---- counters.c: what the kernel counted of a box ---- */
+struct counters {
+	int fd[COUNTERS]; /* enum counter_no; -1: not available */
+};
+struct figures {
+	uint32_t have; /* enum host_figure */
+	uint64_t cpu_us, current_bytes, peak_bytes, oom_kills, pids_hits;
+};
+void counters_init(struct counters *c);
+/* Takes fd, -1 being none; another one of that number is closed. */
+void counters_take(struct counters *c, uint32_t which, int fd);
+/* A file that is missing or odd just leaves its figure out. current: memory in use now as well,
+ * which only a baseline needs; a read costs microseconds of a call. */
+void counters_read(const struct counters *c, bool current, struct figures *ret);
+void counters_close(struct counters *c);
+
 enum pooled { POOL_NOT, POOL_STARTING, POOL_READY };
 struct box {
 	uint64_t id;
@@ -110,9 +124,9 @@ struct box {
 	uint32_t away_s; /* with CAUSE_BROKER_GONE: the silence it did not survive; 0 unknown */
 	uint8_t secret[32];
 	uint64_t end_ns, born_ms, warm_ms, baseline_ms, affinity;
-	uint64_t told_ns;       /* the deadline the reaper has; 0: none */
-	uint64_t asks, answers; /* final figures, of the reaper */
-	struct ipc_watch_figures baseline;
+	uint64_t told_ns;         /* the deadline the reaper has; 0: none */
+	struct counters counters; /* none before the reaper holds it */
+	struct figures baseline;
 	struct attach *attach;
 	struct session session;
 	struct event *timer;
@@ -141,12 +155,12 @@ void box_end(struct box *x, enum end_cause cause); /* ON_END with a cause */
 void box_arm(struct box *x, uint32_t ms);          /* ON_TIMER */
 void box_disarm(struct box *x);
 struct run *box_run(struct box *x, uint32_t number); /* NULL: none of that number */
-bool box_accounts(const struct box *x);              /* figures of a run of it are awaited */
 uint32_t box_count_runs(const struct box *x);
 void box_runs_failed(struct box *x);   /* its start failed: see why */
 void box_runs_ended(struct box *x);    /* by its cause */
 void box_tell_deadline(struct box *x); /* the earliest of its runs, where that changed */
-void box_ask_baseline(struct box *x);
+/* Reads the counters anew, as where the next run starts; none is known while they are not there. */
+void box_baseline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
 /* Acknowledges what came where it is due; now: all of it. */
 void box_ack(struct box *x, bool now);

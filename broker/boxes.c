@@ -49,17 +49,6 @@ box_run(struct box *x, uint32_t number)
 	return NULL;
 }
 
-bool
-box_accounts(const struct box *x)
-{
-	const struct run *r;
-
-	TAILQ_FOREACH(r, &x->runs, box_entry)
-	if (r->phase == PHASE_ACCOUNT)
-		return true;
-	return false;
-}
-
 uint32_t
 box_count_runs(const struct box *x)
 {
@@ -103,11 +92,17 @@ runs_gone(struct box *x)
 		run_box_gone(r);
 }
 
+/* A run in a sandbox took its copy as it started, unless none was known by then. */
 void
-box_ask_baseline(struct box *x)
+box_baseline(struct box *x)
 {
+	struct run *r;
+
 	x->baseline_ms = clock_now_ms();
-	(void)orders_send(x->b, IPC_ROW(watch_account, .box = x->id, .phase = ACCOUNT_BASELINE));
+	counters_read(&x->counters, true, &x->baseline);
+	TAILQ_FOREACH(r, &x->runs, box_entry)
+	if (!r->baseline.have)
+		r->baseline = x->baseline;
 }
 
 void
@@ -149,6 +144,7 @@ box_new(struct broker *b, const struct profile *p, enum box_class c, bool presta
 			  .end_ns = clock_boot_ns() + life_ns};
 	random_bytes(x->secret, sizeof(x->secret));
 	session_init(&x->session);
+	counters_init(&x->counters);
 	TAILQ_INIT(&x->runs);
 	x->timer = evtimer_new(b->base, on_timer, x);
 	x->affinity = pins_take(b, x->limits.cpus_milli);
@@ -177,6 +173,7 @@ box_restore(struct broker *b, uint64_t id, const struct profile *p, enum box_cla
 			  .profile = p,
 			  .limits = *limits};
 	session_init(&x->session);
+	counters_init(&x->counters);
 	buf_init(&x->resume.seen, RESUME_SEEN_MAX);
 	TAILQ_INIT(&x->runs);
 	x->timer = evtimer_new(b->base, on_timer, x);
@@ -296,6 +293,7 @@ box_grave_empty(struct broker *b)
 		TAILQ_REMOVE(&b->grave, x, grave_entry);
 		event_free(x->timer);
 		session_done(&x->session);
+		counters_close(&x->counters);
 		buf_done(&x->resume.seen);
 		secret_wipe(x->secret, sizeof(x->secret));
 		free(x->spec);

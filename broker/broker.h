@@ -31,7 +31,6 @@ struct run;
 #define POOL_CAP 4u /* warm or starting boxes of all pools together */
 #define QUEUE_WAIT_MS 30000u
 #define START_WAIT_MS 15000u
-#define FIGURES_WAIT_MS 200u
 #define DEADLINE_SLACK_MS 500u /* the reaper's clock comes after the guest's */
 #define DEADMAN_MS 8000u
 
@@ -230,6 +229,7 @@ void health_layers(struct broker *b, const struct ipc_layers *m);
 void health_answer(struct broker *b); /* probe.c: the state is known */
 void health_forget(struct front *f);
 int supervised_open(struct broker *b, int fd);
+void broker_on_fd(void *ctx, struct link *l, int fd); /* kept for the row it came with */
 void report_status(struct broker *b, uint32_t query); /* report.c: answers status_ask */
 
 /* ---- loop.c: the broker as a whole ---- */

@@ -26,10 +26,7 @@ on_event(void *ctx, const struct engine_event *ev)
 		r->oom = true;
 		break;
 	case ENGINE_EV_DESTROY:
-		/* A dead run's figures may be on their way: the reaper orders the
-		 * removal anyway, and that ends the box as well. */
-		if (!box_accounts(x))
-			box_event(x, ON_DESTROYED);
+		box_event(x, ON_DESTROYED);
 		break;
 	case ENGINE_EV_START: /* the start call answers */
 	case ENGINE_EV_DIE:   /* the stream closes by itself, after its last bytes */

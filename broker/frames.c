@@ -131,8 +131,6 @@ run_words_out(struct front *f)
 int
 run_frame_in(struct run *r, const struct ipc_call_frame *m)
 {
-	if (r->phase == PHASE_ACCOUNT)
-		return 0; /* the run is over; the frontend does not know yet */
 	if (r->phase == PHASE_QUEUED || r->phase == PHASE_STARTING)
 		return -EPROTO; /* it has not heard the word */
 	if (r->resumes)
@@ -184,19 +182,6 @@ run_feed_itself(struct run *r)
 		feed_stream(r, stream);
 }
 
-void
-run_expect_exit(struct run *r)
-{
-	struct box *x = r->box;
-
-	if (r->phase != PHASE_ACTIVE || r->asked)
-		return;
-	r->asked = orders_send(r->b,
-			       IPC_ROW(watch_account, .box = x->id, .phase = ACCOUNT_FINAL)) == 0;
-	if (r->asked)
-		r->ask = ++x->asks;
-}
-
 static void
 guest_exit(struct run *r, const struct guest_frame *f)
 {
@@ -205,8 +190,6 @@ guest_exit(struct run *r, const struct guest_frame *f)
 	r->exit_us = clock_now_us();
 	r->have_exit = guest_get_g_exit(f->payload, f->len, &r->exit) == 0;
 	memcpy(r->exit_raw, f->payload, sizeof(r->exit_raw));
-	r->over = x->session.over;
-	r->exit_seq = x->session.guest_seq;
 	r->number = 0; /* session.c has closed it */
 	run_account(r);
 	if (x->told_ns && x->state == BOX_STAYS)

@@ -12,16 +12,15 @@
 #define KEEP_BYTES ((size_t)8 << 20)
 #define KEEP_ENDED_MAX 1024u
 /* KEEP_PARTS: no run, only a number whose parts the guest was told to throw away. */
-enum keep_run_state { KEEP_WITHDRAWN = 1, KEEP_ALONE = 2, KEEP_EXITED = 4, KEEP_PARTS = 8 };
+enum keep_run_state { KEEP_WITHDRAWN = 1, KEEP_ALONE = 2, KEEP_PARTS = 4 };
 struct keep_run {
 	uint32_t number, flags, state, start;
 	uint64_t front, call; /* whose call it is; front 0: nobody waits for it */
 	uint64_t ordered_seq; /* the host frame that holds its h_run; 0: not written */
-	uint64_t deadline_ns, run_us, exit_us;
+	uint64_t deadline_ns, run_us;
 	uint64_t sent[STREAMS], tail[STREAMS]; /* output up to the box's guest_seq */
 	struct limits limits;
 	char run_id[33];
-	uint8_t exit[104]; /* of KEEP_EXITED */
 };
 struct keep_name { /* a sandbox, living or ended */
 	uint32_t owner_kind, keep;

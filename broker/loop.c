@@ -47,7 +47,7 @@ refresh_baseline(struct box *x, uint64_t now_ms)
 	bool waits = x->state == BOX_WARM || (x->state == BOX_STAYS && TAILQ_EMPTY(&x->runs));
 
 	if (waits && now_ms - x->baseline_ms >= BASELINE_FRESH_MS)
-		box_ask_baseline(x);
+		box_baseline(x);
 }
 
 /* Only boxes we still want are pinged: one whose kill is stuck dies of silence. */

@@ -41,60 +41,39 @@ on_watch_ok(void *ctx, struct link *l, const struct ipc_row *row)
 		box_event(x, ON_INTENT_OK);
 }
 
+/* The counters came after its start: what it runs already is charged with nothing less. */
+static void
+first_baseline(struct box *x)
+{
+	bool started = x->state >= BOX_RUNNING && x->state != BOX_STAYS;
+
+	if (!started || !x->baseline.have)
+		box_baseline(x);
+}
+
 static void
 on_watch_held(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
+	struct box *x = box_find(b, row->u.watch_held.box);
 
 	(void)l;
 	b->own_kill = row->u.watch_held.own_kill;
+	if (x)
+		first_baseline(x);
 }
 
-/* The reaper answers in order: an answer serves the runs that asked until then. What it says at
- * the end of a run in a sandbox is where the next one starts. */
+/* Without its descriptor, for want of a place, the figure is not available. */
 static void
-final_figures(struct box *x, const struct ipc_watch_figures *m)
+on_watch_counter(void *ctx, struct link *l, const struct ipc_row *row)
 {
-	struct run *r, *next;
-
-	if (x->answers < x->asks)
-		x->answers++;
-	for (r = TAILQ_FIRST(&x->runs); r; r = next) {
-		next = TAILQ_NEXT(r, box_entry);
-		if (r->phase == PHASE_ACCOUNT && r->ask <= x->answers)
-			run_figures(r, m);
-	}
-	if (x->state == BOX_STAYS)
-		x->baseline = *m;
-}
-
-/* A run in a sandbox took its copy as it started, unless none had come by then. */
-static void
-first_figures(struct box *x, const struct ipc_watch_figures *m)
-{
-	struct run *r;
-
-	if (x->state >= BOX_RUNNING && x->state != BOX_STAYS && x->baseline.have)
-		return;
-	x->baseline = *m;
-	TAILQ_FOREACH(r, &x->runs, box_entry)
-	if (!r->baseline.have)
-		r->baseline = *m;
-}
-
-static void
-on_watch_figures(void *ctx, struct link *l, const struct ipc_row *row)
-{
-	const struct ipc_watch_figures *m = &row->u.watch_figures;
-	struct box *x = box_find(ctx, m->box);
+	struct broker *b = ctx;
+	struct box *x = box_find(b, row->u.watch_counter.box);
+	cleanup_close int fd = TAKE_FD(b->passed_fd);
 
 	(void)l;
-	if (!x)
-		return;
-	if (m->phase == ACCOUNT_FINAL)
-		final_figures(x, m);
-	else if (m->phase == ACCOUNT_BASELINE)
-		first_figures(x, m);
+	if (x)
+		counters_take(&x->counters, row->u.watch_counter.which, TAKE_FD(fd));
 }
 
 static void
@@ -184,7 +163,7 @@ on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
 static const struct link_route routes[] = {
 	{.num = IPC_NUM_watch_ok, .handler = on_watch_ok},
 	{.num = IPC_NUM_watch_held, .handler = on_watch_held},
-	{.num = IPC_NUM_watch_figures, .handler = on_watch_figures},
+	{.num = IPC_NUM_watch_counter, .handler = on_watch_counter},
 	{.num = IPC_NUM_watch_killed, .handler = on_watch_killed},
 	{.num = IPC_NUM_order_kill, .handler = on_order_kill},
 	{.num = IPC_NUM_order_remove, .handler = on_order_remove},
@@ -210,7 +189,6 @@ announce(struct box *x)
 					     .container = IPC_STR(x->container), .pid = x->pid));
 	if (x->kept != KEEP_NONE)
 		(void)orders_send(b, IPC_ROW(watch_stays, .box = x->id));
-	x->answers = x->asks; /* the former reaper's will not come */
 	x->told_ns = 0;
 	box_tell_deadline(x);
 	if (x->state >= BOX_ENDING)
@@ -243,7 +221,8 @@ orders_open(struct broker *b, int fd)
 							.routes = routes,
 							.n_routes = ARRAY_LEN(routes),
 							.queue_max = REAPER_QUEUE_MAX,
-							.on_closed = on_closed};
+							.on_closed = on_closed,
+							.on_fd = broker_on_fd};
 	size_t cursor = 0;
 	uint64_t id;
 	void *obj;

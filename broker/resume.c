@@ -263,12 +263,10 @@ resume_synced(struct box *x)
 		next = TAILQ_NEXT(r, box_entry);
 		if (r->phase == PHASE_STARTING)
 			run_begin_within(r);
-		else if (r->have_exit)
-			run_account(r);
 		else if (!n || n->ordered_seq == 0 || n->ordered_seq > x->resume.host_seq)
 			never_began(r);
 	}
-	box_ask_baseline(x);
+	box_baseline(x);
 	box_tell_deadline(x);
 	adopt_note(x); /* for the next broker: none of it was written while it was CLAIMED */
 }
@@ -387,8 +385,7 @@ beyond(uint64_t has, uint64_t marked, uint64_t *ret)
 static bool
 take_counts(struct run *r, const struct ipc_call_resume *m)
 {
-	const struct session_run *n =
-		r->have_exit ? &r->over : session_run(&r->box->session, r->number);
+	const struct session_run *n = session_run(&r->box->session, r->number);
 	const uint64_t out[STREAMS] = {0, m->out1, m->out2, m->out3};
 	const uint64_t tail[STREAMS] = {0, m->tail1, m->tail2, m->tail3};
 	const uint64_t credit[STREAMS] = {0, m->credit1, m->credit2, m->credit3};

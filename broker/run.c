@@ -8,8 +8,8 @@
  *
  * QUEUED (admission.c holds it) - STARTING (a box is being made or updated for
  * it) - GRANTED (its specification may come) - ACTIVE (RUN was written) -
- * ACCOUNT (EXIT was read or the box died; the reaper's figures are awaited,
- * 200 ms at most). The answer leaves before any clean-up work starts.
+ * OVER (EXIT was read or the box died, and its figures: it is answered and
+ * freed). The answer leaves before any clean-up work starts.
  *
  * A run in a sandbox that stays (within) begins at GRANTED and leaves its box as it was. Its call
  * may be answered before it is over: it then has no front and goes on until its EXIT, either as its
@@ -34,9 +34,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 	(void)fd;
 	(void)what;
-	if (r->phase == PHASE_ACCOUNT) {
-		run_figures(r, NULL);
-	} else if (r->withdrawn) {
+	if (r->withdrawn) {
 		log_warn("run=%s did not end when it was told to", r->run_id);
 		box_end(r->box, CAUSE_SILENT);
 	} else if (r->phase == PHASE_ACTIVE) {
@@ -152,7 +150,7 @@ leave(struct run *r)
 	admission_dequeue(r);
 	admission_created(r);
 	count_in_flight(r, false);
-	run_set_phase(r, PHASE_ACCOUNT);
+	run_set_phase(r, PHASE_OVER);
 	leave_front(r);
 	(void)idmap_take(b->runs, r->id);
 	owner_unref(b, r->owner);
@@ -164,11 +162,9 @@ leave(struct run *r)
 }
 
 static struct run_facts
-facts_of(const struct run *r, const struct ipc_watch_figures *final)
+facts_of(const struct run *r, const struct figures *final)
 {
-	const struct ipc_watch_figures *base = r->within ? &r->baseline
-					       : r->box  ? &r->box->baseline
-							 : NULL;
+	const struct figures *base = r->within ? &r->baseline : r->box ? &r->box->baseline : NULL;
 
 	return (struct run_facts){.exit = r->have_exit ? &r->exit : NULL,
 				  .cause = r->cause,
@@ -184,7 +180,7 @@ facts_of(const struct run *r, const struct ipc_watch_figures *final)
 
 static void
 send_ended(struct run *r, enum run_status status, const char *message, uint32_t retry_ms,
-	   const struct ipc_watch_figures *final)
+	   const struct figures *final)
 {
 	struct run_facts facts = facts_of(r, final);
 	struct ipc_row row = {.num = IPC_NUM_call_ended};
@@ -225,7 +221,7 @@ close_kept(struct run *r, enum run_status status)
 
 static void
 finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms,
-       const struct ipc_watch_figures *final)
+       const struct figures *final)
 {
 	struct broker *b = r->b;
 	struct box *x;
@@ -341,7 +337,7 @@ on_updated(void *ctx, uint64_t tag, const struct engine_result *res)
 	struct box *x = r ? r->box : NULL;
 	char text[300];
 
-	if (!x || r->phase == PHASE_ACCOUNT)
+	if (!x)
 		return; /* over already: its result stands */
 	if (res->err < 0 && is_missing(res) && requeue(r)) {
 		/* No such container: another one serves. No such call: from now on other
@@ -497,24 +493,18 @@ run_box_failed(struct run *r, const struct engine_result *why)
 void
 run_account(struct run *r)
 {
-	run_expect_exit(r);
-	run_set_phase(r, PHASE_ACCOUNT);
-	if (r->asked)
-		run_set_timer(r, FIGURES_WAIT_MS);
-	else
-		run_figures(r, NULL);
-}
-
-void
-run_figures(struct run *r, const struct ipc_watch_figures *m)
-{
-	struct run_facts facts = facts_of(r, m);
-	enum run_status status = verdict_status(&facts);
+	struct box *x = r->box;
+	struct figures final;
+	struct run_facts facts;
+	enum run_status status;
 	char text[400];
 
-	if (r->phase != PHASE_ACCOUNT)
-		return;
-	finish(r, status, verdict_message(&facts, status, text, sizeof(text)), 0, m);
+	counters_read(&x->counters, false, &final);
+	if (x->state == BOX_STAYS)
+		x->baseline = final; /* where the next one starts */
+	facts = facts_of(r, final.have ? &final : NULL);
+	status = verdict_status(&facts);
+	finish(r, status, verdict_message(&facts, status, text, sizeof(text)), 0, facts.final);
 }
 
 /* The reaper's clock ends a box for one of its runs; the others are lost with it, but for those
@@ -537,8 +527,6 @@ run_box_ended(struct run *r, enum end_cause cause)
 	enum run_status status;
 	char text[400];
 
-	if (r->phase == PHASE_ACCOUNT)
-		return; /* EXIT was read: only figures are missing */
 	if (!r->withdrawn)
 		r->cause = cause_for(r, cause);
 	if (r->phase == PHASE_STARTING && cause == CAUSE_UNUSED) {
@@ -558,10 +546,7 @@ run_box_ended(struct run *r, enum end_cause cause)
 void
 run_box_gone(struct run *r)
 {
-	if (r->phase == PHASE_ACCOUNT)
-		run_figures(r, NULL);
-	else
-		run_finish(r, RUN_lost, NULL, 0);
+	run_finish(r, RUN_lost, NULL, 0);
 }
 
 void

@@ -6,7 +6,7 @@
 #define BAILEY_RUN_H
 
 /* ---- run.c, frames.c: one call ---- */
-enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_ACCOUNT };
+enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_OVER };
 struct run {
 	uint64_t id, call;
 	struct broker *b;
@@ -25,14 +25,11 @@ struct run {
 	bool creates;    /* counts as a sandbox that is to stay */
 	bool in_flight;  /* counts for broker.in_flight */
 	bool retried, have_exit;
-	bool within;     /* runs in a sandbox that stays: its end is not the box's */
-	bool withdrawn;  /* within: told to end, nobody waits for it */
-	bool resumes;    /* a former broker's: its guest has not said yet how it stands */
-	bool alone;      /* within: no other run has been going on beside it */
-	bool oom;        /* the engine said so while it ran */
-	bool asked;      /* the reaper for the final figures */
-	uint32_t misled; /* hints of an EXIT that was none */
-	uint64_t ask;    /* which of the box's questions to the reaper is its own */
+	bool within;    /* runs in a sandbox that stays: its end is not the box's */
+	bool withdrawn; /* within: told to end, nobody waits for it */
+	bool resumes;   /* a former broker's: its guest has not said yet how it stands */
+	bool alone;     /* within: no other run has been going on beside it */
+	bool oom;       /* the engine said so while it ran */
 	uint8_t *early; /* payload of h_run that came with the submission; NULL: none, or written */
 	size_t early_len;
 	bool word_queued; /* call_granted is still in our memory: no RUN may be written */
@@ -49,10 +46,8 @@ struct run {
 	 */
 	uint64_t stored[STREAMS], stored_tail[STREAMS], had[STREAMS], had_tail[STREAMS];
 	uint64_t credit[STREAMS];
-	struct ipc_watch_figures baseline; /* within: as it started */
+	struct figures baseline; /* within: as it started */
 	struct guest_g_exit exit;
-	struct session_run over; /* with have_exit: its half of the session, and */
-	uint64_t exit_seq;       /* the guest frame that was its EXIT */
 	uint8_t exit_raw[104];
 	enum end_cause cause; /* why its box ended without EXIT */
 	struct event *timer;  /* by phase: see on_timer */
@@ -80,16 +75,14 @@ void run_box_ready(struct run *r);
 void run_box_failed(struct run *r, const struct engine_result *why);
 void run_box_ended(struct run *r, enum end_cause cause); /* no EXIT came */
 void run_box_gone(struct run *r);
-void run_expect_exit(struct run *r); /* asks for the figures a moment before EXIT is handled */
 void run_guest_frame(struct run *r, const struct guest_frame *f);
-void run_figures(struct run *r, const struct ipc_watch_figures *m); /* NULL: none came in time */
 
 /* What run.c and frames.c share. */
 void run_grant(struct run *r);        /* r may be gone */
 void run_words_follow(struct run *r); /* its specification, unless the word waits; r may be gone */
 void run_set_phase(struct run *r, enum run_phase to);
 void run_set_timer(struct run *r, uint32_t ms);
-void run_account(struct run *r);                        /* it is over: asks for its figures */
+void run_account(struct run *r); /* it is over: reads its figures and finishes it; r is gone */
 void run_let_go(struct run *r, enum run_status status); /* its call is answered, it goes on */
 void run_feed_itself(struct run *r); /* grants what a frontend would have granted */
 void run_tell_end(struct run *r, enum end_cause cause);
@@ -100,11 +93,11 @@ struct run_facts {
 	enum end_cause cause;
 	bool oom_event; /* counts where the counter cannot be read: it may be late, or a former
 			   run's */
-	const struct limits *limits; /* for the words; NULL: not known */
-	bool within, alone;          /* in a sandbox; and by itself there */
-	bool unheard;                /* its guest has not said that h_run reached it */
-	uint32_t away_s;             /* for how long no broker served */
-	const struct ipc_watch_figures *baseline, *final; /* NULL: not available */
+	const struct limits *limits;            /* for the words; NULL: not known */
+	bool within, alone;                     /* in a sandbox; and by itself there */
+	bool unheard;                           /* its guest has not said that h_run reached it */
+	uint32_t away_s;                        /* for how long no broker served */
+	const struct figures *baseline, *final; /* NULL: not available */
 };
 enum run_status verdict_status(const struct run_facts *f);
 const char *verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap);

@@ -127,7 +127,6 @@ exit_allowed(struct session *s, const struct guest_frame *f)
 	if (!n || (!n->running && !n->ended))
 		return -EBADMSG;
 	s->unacked += frame_bytes(f);
-	s->over = *n;
 	n->number = 0; /* nothing of it may follow */
 	return 0;
 }
@@ -258,18 +257,6 @@ session_feed(struct session *s, const uint8_t *p, size_t n, void *ctx,
 	if (used < n && buf_append(&s->rx, p + used, n - used) < 0)
 		return -EBADMSG;
 	return 0;
-}
-
-uint32_t
-session_hints_exit(const struct session *s, const uint8_t *p, size_t n)
-{
-	const size_t whole = GUEST_HEADER_LEN + 104 + GUEST_CRC_LEN;
-	uint32_t run;
-
-	if (buf_len(&s->rx) || n < whole || p[n - whole] != GUEST_g_exit)
-		return 0;
-	memcpy(&run, p + n - whole + 4, sizeof(run));
-	return le32toh(run);
 }
 
 static int

@@ -13,8 +13,6 @@
 
 #include "broker.h"
 
-#define HINTS_MAX 8u /* wrong ones of a run: a guest must not keep the reaper busy with them */
-
 static void
 failed(struct box *x, const struct engine_result *r, enum box_event ev)
 {
@@ -208,8 +206,6 @@ on_data(void *ctx, uint64_t tag, int stream, const uint8_t *p, size_t n)
 {
 	struct box *x = box_find(ctx, tag);
 	enum box_state before;
-	uint32_t number;
-	struct run *r;
 	bool ready;
 
 	if (!x || x->state >= BOX_ENDING)
@@ -226,20 +222,10 @@ on_data(void *ctx, uint64_t tag, int stream, const uint8_t *p, size_t n)
 		return;
 	before = x->state;
 	ready = x->session.hello && x->session.ready;
-	/* The reaper reads the counters while the output before EXIT is passed on. */
-	number = session_hints_exit(&x->session, p, n);
-	r = box_run(x, number);
-	if (r && r->misled < HINTS_MAX)
-		run_expect_exit(r);
 	if (session_feed(&x->session, p, n, x, on_frame) < 0) {
 		log_warn("box=%" PRIu64 " broke the stream rules", x->id);
 		box_end(x, CAUSE_BAD_FRAME);
 		return;
-	}
-	r = box_run(x, number);
-	if (r && r->phase == PHASE_ACTIVE && r->asked) {
-		r->asked = false; /* it was no EXIT */
-		r->misled++;
 	}
 	if (before < BOX_WARM && !ready)
 		box_event(x, ON_HEARD);

@@ -77,14 +77,13 @@ on_tokens_end(void *ctx, struct link *l, const struct ipc_row *row)
 		fatal("tokens the broker cannot use");
 }
 
-static void
-on_fd(void *ctx, struct link *l, int fd)
+void
+broker_on_fd(void *ctx, struct link *l, int fd)
 {
 	struct broker *b = ctx;
 
 	(void)l;
-	if (b->passed_fd >= 0)
-		(void)close(b->passed_fd);
+	cleanup_closep(&b->passed_fd);
 	b->passed_fd = fd;
 }
 
@@ -162,7 +161,7 @@ supervised_open(struct broker *b, int fd)
 						    .ctx = b,
 						    .queue_max = SUPERVISOR_QUEUE_MAX,
 						    .on_closed = on_closed,
-						    .on_fd = on_fd};
+						    .on_fd = broker_on_fd};
 	b->supervisor = link_new(b->base, fd, &b->supervisor_config);
 	return b->supervisor ? 0 : -ENOMEM;
 }

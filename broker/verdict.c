@@ -308,7 +308,7 @@ verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t 
 void
 verdict_figures(const struct run_facts *f, struct ipc_call_ended *out)
 {
-	const struct ipc_watch_figures *base = f->baseline, *final = f->final;
+	const struct figures *base = f->baseline, *final = f->final;
 
 	/* Of several runs in a sandbox at once none has figures of its own. */
 	if (!final || (f->within && !f->alone))

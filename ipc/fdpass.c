@@ -1,7 +1,7 @@
 /*
  * ipc/fdpass.c - one packet, and perhaps one descriptor beside it (SCM_RIGHTS).
- * Runs in: every host process, below link.c only. The supervisor alone passes
- * descriptors. sendmsg and recvmsg serve all packets, so that the filters need
+ * Runs in: every host process, below link.c only. The supervisor passes links, the
+ * reaper counters. sendmsg and recvmsg serve all packets, so that the filters need
  * no other call.
  * Input: ancillary data of the peer.
  * Owns: a received descriptor until it is handed out; unexpected ones are
@@ -87,7 +87,10 @@ fdpass_recv(int sock, void *p, size_t cap, bool take, int *ret_fd)
 		return -errno;
 	if (take)
 		count = take_fds(&msg, &fd);
-	if ((msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || count > 1)
+	/* None at all out of a cut control message: we have no place for a descriptor. */
+	bool cut = (msg.msg_flags & MSG_TRUNC) != 0 ||
+		   ((msg.msg_flags & MSG_CTRUNC) != 0 && (!take || count > 0));
+	if (cut || count > 1)
 		return -EPROTO;
 	*ret_fd = TAKE_FD(fd);
 	return n;

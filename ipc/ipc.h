@@ -61,7 +61,7 @@ enum call_flag {
 enum run_start { START_NONE = 0, START_WARM = 1, START_LIVE = 2, START_COLD = 3 };
 enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_PIDS = 16 };
 enum kept_word { KEPT_UNKNOWN, KEPT_ALIVE, KEPT_ENDING }; /* what the ledger says of a box */
-enum account_phase { ACCOUNT_BASELINE = 1, ACCOUNT_FINAL = 2 };
+enum counter_no { COUNTER_USAGE, COUNTER_PEAK, COUNTER_OOM, COUNTER_PIDS, COUNTER_CPU, COUNTERS };
 enum end_cause { /* who ended a box or run */
 		 CAUSE_NONE = 0,
 		 CAUSE_DONE,       /* its run ended */
@@ -176,7 +176,7 @@ struct link_config {
 	/* Called once, from the event loop, after the link stopped; free it there or later.
 	 * reason: 0 = peer closed, else -errno (-EPROTO: peer broke the rules). */
 	void (*on_closed)(void *ctx, struct link *l, int reason);
-	/* Only the supervisor's links carry fds: called before the handler of "peer";
+	/* Called before the handler of a row that carries an fd (peer, watch_counter).
 	 * NULL = no control buffer at all, a packet with an fd is a protocol error. */
 	void (*on_fd)(void *ctx, struct link *l, int fd);
 	/* From the loop, when packets were queued and all are sent now; may be NULL. A sender
@@ -196,8 +196,7 @@ void link_free(struct link *l); /* NULL ok; no callback; safe inside a handler o
 /* Sends now or queues. 0, or -errno; past queue_max the link closes (on_closed later) and
  * -ENOBUFS returns. Rows are encoded at once: views may die afterwards. */
 int link_send(struct link *l, const struct ipc_row *row);
-int link_send_fd(struct link *l, const struct ipc_row *row,
-		 int fd);                                /* supervisor; fd stays the caller's */
+int link_send_fd(struct link *l, const struct ipc_row *row, int fd); /* fd stays the caller's */
 void link_set_state(struct link *l, uint32_t state_bit); /* for route rows; starts as 1 */
 size_t link_queued(const struct link *l);
 int link_fd(const struct link *l);
@@ -209,7 +208,8 @@ int link_flush(struct link *l);
 /* ---- fdpass.c: for link.c alone; whole packets, nothing waits ----
  * fdpass_send: fd -1: none passed. fdpass_recv: the packet's length (0 at the end of the link)
  * or -errno; *ret_fd is the caller's, -1 when none came. Without take there is no room for
- * descriptors at all. -EPROTO: a cut packet, or more descriptors than allowed (closed here). */
+ * descriptors at all. -EPROTO: a cut packet, or more descriptors than allowed (closed here). One
+ * that could not be taken because this process has no place left is none that came. */
 int fdpass_send(int sock, const void *p, size_t n, int fd);
 ssize_t fdpass_recv(int sock, void *p, size_t cap, bool take, int *ret_fd);
 

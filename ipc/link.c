@@ -138,6 +138,14 @@ route_find(struct link *l, enum ipc_num num)
 	return route;
 }
 
+/* "peer" is nothing without its descriptor; "watch_counter" says without one that there was no
+ * place for it; no other row has one. */
+static bool
+fd_fits(enum ipc_num num, bool has)
+{
+	return num == IPC_NUM_peer ? has : num == IPC_NUM_watch_counter || !has;
+}
+
 /* One packet, from its decoding to its handler. False: stop reading, l may be gone. */
 static bool
 link_dispatch(struct link *l, size_t len, int *fd)
@@ -151,8 +159,7 @@ link_dispatch(struct link *l, size_t len, int *fd)
 		return false;
 	}
 	route = route_find(l, row.num);
-	/* A descriptor comes with "peer" and with nothing else. */
-	if (route == NULL || (c->on_fd != NULL && (row.num == IPC_NUM_peer) != (*fd >= 0))) {
+	if (route == NULL || (c->on_fd != NULL && !fd_fits(row.num, *fd >= 0))) {
 		log_debug("%s from %s refused", ipc_name(row.num), ipc_role_name(c->peer));
 		link_end(l, -EPROTO);
 		return false;

@@ -53,7 +53,7 @@ action_box_new(struct reaper *r, uint32_t slot, const struct record *rec)
 	return b;
 }
 
-/* The pidfd and its event; the counters stay, their last values may still be asked for. */
+/* The broker reads the counters to the last through its own descriptors. */
 static void
 box_unwatch(struct box *b)
 {
@@ -65,6 +65,7 @@ box_unwatch(struct box *b)
 	}
 	cleanup_closep(&b->pidfd);
 	b->pidfd = -1;
+	counters_close(&b->counters);
 }
 
 void
@@ -74,7 +75,6 @@ action_box_free(struct reaper *r, struct box *b)
 		return;
 	(void)idmap_take(r->boxes, b->rec.box);
 	box_unwatch(b);
-	counters_close(&b->counters);
 	secret_wipe(&b->rec, sizeof(b->rec));
 	free(b);
 }
@@ -173,9 +173,11 @@ act_hold(struct reaper *r, struct box *b)
 	if (rc < 0)
 		log_debug("box %" PRIu64 ": pid %u is not seen from here: %s", b->rec.box,
 			  b->rec.pid, strerrordesc_np(-rc));
-	if (r->broker != NULL)
-		(void)link_send(r->broker, IPC_ROW(watch_held, .box = b->rec.box,
-						   .own_kill = b->pidfd != -1 && b->own_kill));
+	if (r->broker == NULL)
+		return;
+	counters_pass(&b->counters, r->broker, b->rec.box);
+	(void)link_send(r->broker, IPC_ROW(watch_held, .box = b->rec.box,
+					   .own_kill = b->pidfd != -1 && b->own_kill));
 }
 
 static void

@@ -45,7 +45,7 @@ enum box_action {
 	BOX_ACT_IGNORE = 1,   /* late or repeated, and harmless */
 	BOX_ACT_BUG,          /* cannot happen: logged */
 	BOX_ACT_NOTE,         /* the container id is stored, nothing to do */
-	BOX_ACT_HOLD,         /* pidfd, counters, answer watch_held */
+	BOX_ACT_HOLD,         /* pidfd; counters to the broker; answer watch_held */
 	BOX_ACT_KILL,         /* by pidfd, else order_kill */
 	BOX_ACT_DROP,         /* not running yet: order_remove */
 	BOX_ACT_DROP_TELL,    /* the same, and the broker hears why */
@@ -111,19 +111,13 @@ bool kill_is_dead(int pidfd);
 
 /* ---- counters.c: a box's cgroup counters ---- */
 struct counters {
-	int usage, peak, oom, cpu, pids; /* -1: not available */
-	bool v2_cpu;                     /* cpu is cpu.stat, not cpuacct.usage */
-};
-struct figures {
-	uint32_t have; /* enum host_figure */
-	uint64_t cpu_us, current_bytes, peak_bytes, oom_kills, pids_hits;
+	int fd[COUNTERS]; /* enum counter_no; -1: not available */
 };
 void counters_init(struct counters *c);
 /* Opens what there is; a missing file just leaves its figure out. */
 void counters_open(struct counters *c, int proc_fd, int cgroup_fd, uint32_t pid);
-/* current: memory in use now as well, which only a baseline needs; a read costs microseconds of a
- * call. */
-void counters_read(const struct counters *c, bool current, struct figures *ret);
+void
+counters_pass(const struct counters *c, struct link *to, uint64_t box); /* watch_counter each */
 void counters_close(struct counters *c);
 
 /* ---- deadline.c: one timer for all boxes ---- */
@@ -178,7 +172,7 @@ struct reaper {
 	int pending_fd;                    /* came with a peer row */
 	void (*on_idle)(struct reaper *r); /* stopping and nothing more can be done */
 };
-#define WATCH_N_ROUTES 9
+#define WATCH_N_ROUTES 8
 extern const struct link_route watch_routes[WATCH_N_ROUTES];
 void watch_recover(struct reaper *r); /* from the ledger, at start */
 void watch_broker_new(struct reaper *r);

@@ -155,22 +155,6 @@ reaper_on_watch_deadline(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-reaper_on_watch_account(void *ctx, struct link *l, const struct ipc_row *row)
-{
-	struct reaper *r = reaper_of(ctx);
-	const struct ipc_watch_account *m = &row->u.watch_account;
-	const struct box *b = find(r, m->box);
-	struct figures f = {.have = 0};
-
-	if (b != NULL)
-		counters_read(&b->counters, m->phase == ACCOUNT_BASELINE, &f);
-	(void)link_send(l, IPC_ROW(watch_figures, .box = m->box, .phase = m->phase, .have = f.have,
-				   .cpu_us = f.cpu_us, .current_bytes = f.current_bytes,
-				   .peak_bytes = f.peak_bytes, .oom_kills = f.oom_kills,
-				   .pids_hits = f.pids_hits));
-}
-
-static void
 reaper_on_watch_kill(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct reaper *r = reaper_of(ctx);
@@ -227,6 +211,7 @@ reaper_on_watch_claim(void *ctx, struct link *l, const struct ipc_row *row)
 		return;
 	}
 	b->claim_ns = 0;
+	counters_pass(&b->counters, l, box);
 	(void)link_send(l, IPC_ROW(watch_kept, .box = box, .word = KEPT_ALIVE,
 				   .name = IPC_STR(b->rec.name),
 				   .container = IPC_STR(b->rec.container), .pid = b->rec.pid,
@@ -250,7 +235,6 @@ const struct link_route watch_routes[WATCH_N_ROUTES] = {
 	{.num = IPC_NUM_watch_intend, .handler = reaper_on_watch_intend},
 	{.num = IPC_NUM_watch_created, .handler = reaper_on_watch_created},
 	{.num = IPC_NUM_watch_deadline, .handler = reaper_on_watch_deadline},
-	{.num = IPC_NUM_watch_account, .handler = reaper_on_watch_account},
 	{.num = IPC_NUM_watch_kill, .handler = reaper_on_watch_kill},
 	{.num = IPC_NUM_watch_gone, .handler = reaper_on_watch_gone},
 	{.num = IPC_NUM_sweep_candidate, .handler = reaper_on_sweep_candidate},

@@ -77,12 +77,13 @@ confine_limits(enum confine_table table)
 		{CHILDREN, RLIMIT_MSGQUEUE, 0},
 		{CHILDREN, RLIMIT_FSIZE, 0},
 		{BIT(TABLE_FRONTEND), RLIMIT_NOFILE, 64},
-		/* A connection for each sandbox and each engine call under way. */
-		{BROKERS, RLIMIT_NOFILE, 4096},
+		/* A connection and five counters for each sandbox (512), and one for each frontend
+		 * (2048) and each engine call under way. */
+		{BROKERS, RLIMIT_NOFILE, 8192},
 		/* A pidfd and five counters for each sandbox the broker can have (512). */
 		{BIT(TABLE_REAPER), RLIMIT_NOFILE, 4096},
 		/* Children inherit it and need the broker's number. */
-		{BIT(TABLE_SUPERVISOR), RLIMIT_NOFILE, 4096},
+		{BIT(TABLE_SUPERVISOR), RLIMIT_NOFILE, 8192},
 #ifndef BAILEY_NO_FILTER /* a sanitizer's shadow is terabytes of address space */
 		{BIT(TABLE_FRONTEND), RLIMIT_AS, 512 * MIB},
 		{BROKERS, RLIMIT_AS, 2048 * MIB},

@@ -20,6 +20,7 @@ uint64_t __real_clock_boot_ns(void);
 uint64_t __wrap_clock_now_ms(void);
 uint64_t __wrap_clock_now_us(void);
 uint64_t __wrap_clock_boot_ns(void);
+void __wrap_counters_read(const struct counters *c, bool current, struct figures *ret);
 
 uint64_t
 __wrap_clock_now_ms(void)
@@ -37,6 +38,16 @@ uint64_t
 __wrap_clock_boot_ns(void)
 {
 	return __real_clock_boot_ns() + world_skew_ms * 1000000;
+}
+
+void
+__wrap_counters_read(const struct counters *c, bool current, struct figures *ret)
+{
+	(void)c;
+	w->reaper.reads++;
+	*ret = !w->reaper.figures ? (struct figures){.have = 0}
+	       : current          ? w->reaper.baseline
+				  : w->reaper.final;
 }
 
 /* ---- the reaper ---- */
@@ -61,7 +72,6 @@ reaper_kills(uint64_t box, uint32_t cause)
 		if (w->reaper.autoremove)
 			fake_event(box, ENGINE_EV_DESTROY);
 	}
-	/* A broker that waits for a run's figures has passed over the engine's word. */
 	if (w->reaper.remove && (!(c && c->removed) || box_find(&w->b, box)))
 		reaper_says(IPC_ROW(order_remove, .box = box, .container = IPC_STR(c ? c->id : ""),
 				    .name = IPC_STR("")));
@@ -85,14 +95,6 @@ on_reaper_row(void *ctx, struct link *l, const struct ipc_row *row)
 	} else if (row->num == IPC_NUM_watch_deadline) {
 		r->deadline_ns = row->u.watch_deadline.at_ns;
 		r->deadlines++;
-	} else if (row->num == IPC_NUM_watch_account && r->figures) {
-		struct ipc_row f = {.num = IPC_NUM_watch_figures};
-
-		f.u.watch_figures =
-			row->u.watch_account.phase == ACCOUNT_BASELINE ? r->baseline : r->final;
-		f.u.watch_figures.box = row->u.watch_account.box;
-		f.u.watch_figures.phase = row->u.watch_account.phase;
-		reaper_says(&f);
 	} else if (row->num == IPC_NUM_watch_kill) {
 		reaper_kills(row->u.watch_kill.box, row->u.watch_kill.cause);
 	} else if (row->num == IPC_NUM_watch_claim) {
@@ -117,7 +119,6 @@ static const struct link_route reaper_routes[] = {
 	{.num = IPC_NUM_watch_intend, .handler = on_reaper_row},
 	{.num = IPC_NUM_watch_created, .handler = on_reaper_row},
 	{.num = IPC_NUM_watch_deadline, .handler = on_reaper_row},
-	{.num = IPC_NUM_watch_account, .handler = on_reaper_row},
 	{.num = IPC_NUM_watch_kill, .handler = on_reaper_row},
 	{.num = IPC_NUM_watch_gone, .handler = on_reaper_row},
 	{.num = IPC_NUM_sweep_candidate, .handler = on_reaper_row},
@@ -530,12 +531,10 @@ world_setup(void **state)
 					     .remove = true,
 					     .keeps = true,
 					     .autoremove = true};
-	w->reaper.baseline =
-		(struct ipc_watch_figures){.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
-					   .cpu_us = 1000,
-					   .current_bytes = 4096};
-	w->reaper.final =
-		(struct ipc_watch_figures){.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS,
+	w->reaper.baseline = (struct figures){.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
+					      .cpu_us = 1000,
+					      .current_bytes = 4096};
+	w->reaper.final = (struct figures){.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS,
 					   .cpu_us = 3500,
 					   .peak_bytes = 8192};
 	reaper_connect();

@@ -50,7 +50,8 @@ struct scripted_reaper {
 	struct link *link;
 	struct link_config config;
 	bool intend, held, figures, kill, remove, autoremove, keeps; /* answers these by itself */
-	struct ipc_watch_figures baseline, final;
+	struct figures baseline, final; /* what the counters say, with figures */
+	uint32_t reads;
 	uint32_t rows[256];
 	uint64_t last_box;
 	uint32_t last_cause;

@@ -124,22 +124,21 @@ on_query(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)ctx;
 	frontend = l; /* whoever asked last hears the answer */
 	if (reaper != NULL)
-		(void)link_send(reaper, IPC_ROW(watch_account, .box = row->u.health_query.call));
+		(void)link_send(reaper, IPC_ROW(watch_claim, .box = row->u.health_query.call));
 }
 
 static void
-on_figures(void *ctx, struct link *l, const struct ipc_row *row)
+on_kept(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)ctx;
 	(void)l;
 	if (frontend != NULL)
-		(void)link_send(frontend, IPC_ROW(health_end, .call = row->u.watch_figures.box));
+		(void)link_send(frontend, IPC_ROW(health_end, .call = row->u.watch_kept.box));
 }
 
 static const struct link_route from_frontend[] = {
 	{.num = IPC_NUM_health_query, .handler = on_query}};
-static const struct link_route from_reaper[] = {
-	{.num = IPC_NUM_watch_figures, .handler = on_figures}};
+static const struct link_route from_reaper[] = {{.num = IPC_NUM_watch_kept, .handler = on_kept}};
 static const struct link_config broker_side = {.self = IPC_BROKER,
 					       .peer = IPC_FRONTEND,
 					       .routes = from_frontend,

@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <event2/event.h>
+#include <sys/mman.h>
 
 #include "broker_world.h"
 
@@ -69,10 +70,47 @@ test_rows_about_unknown_boxes_mean_nothing(void **state)
 	reaper_says(IPC_ROW(watch_ok, .box = 1));
 	reaper_says(IPC_ROW(watch_held, .box = 1, .own_kill = 1));
 	reaper_says(IPC_ROW(watch_killed, .box = 1, .cause = CAUSE_DEADLINE));
-	reaper_says(IPC_ROW(watch_figures, .box = 1, .phase = ACCOUNT_FINAL));
+	reaper_says(IPC_ROW(watch_counter, .box = 1, .which = COUNTER_CPU));
 	world_settle();
 	assert_non_null(w->b.reaper);
 	assert_int_equal(w->b.own_kill, 1);
+}
+
+/* A descriptor is kept for the box it was sent for, and for nothing else. */
+static void
+test_counters_are_kept_with_their_box(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	const struct box *x;
+	int fd = memfd_create("counter", MFD_CLOEXEC);
+	size_t fds;
+
+	(void)state;
+	assert_true(fd >= 0);
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_SHELL, 1);
+	x = TAILQ_FIRST(&w->b.pools[0][BOX_SHELL].ready);
+	world_settle();
+	fds = test_open_fds();
+	for (uint32_t which = 0; which < COUNTERS + 2; which++)
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(link_send_fd(w->reaper.link,
+						      IPC_ROW(watch_counter,
+							      .box = x->id + (uint64_t)i * 1000,
+							      .which = which),
+						      fd),
+					 0);
+			world_settle();
+		}
+	assert_int_equal(test_open_fds(), fds + COUNTERS);
+	for (uint32_t which = 0; which < COUNTERS; which++)
+		assert_true(x->counters.fd[which] >= 0);
+	reaper_says(
+		IPC_ROW(watch_counter, .box = x->id, .which = COUNTER_CPU)); /* no place for it */
+	world_settle();
+	assert_int_equal(x->counters.fd[COUNTER_CPU], -1);
+	assert_int_equal(test_open_fds(), fds + COUNTERS - 1);
+	assert_int_equal(close(fd), 0);
 }
 
 static void
@@ -240,6 +278,7 @@ main(void)
 		T(test_orders_for_boxes_of_a_former_broker),
 		T(test_orders_before_the_settings),
 		T(test_rows_about_unknown_boxes_mean_nothing),
+		T(test_counters_are_kept_with_their_box),
 		T(test_a_kill_order_ends_a_live_box),
 		T(test_removal_without_autoremove_and_with_an_unwilling_engine),
 		T(test_a_new_reaper_hears_of_every_box),

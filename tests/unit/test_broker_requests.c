@@ -80,8 +80,7 @@ test_late_frames_are_dropped(void **state)
 	send_frame(c, call, GUEST_h_stdin, 0, "late", 4);
 	world_settle();
 	assert_false(c->closed);
-	fake.guest.exit = false; /* between EXIT and its figures as well */
-	w->reaper.figures = false;
+	fake.guest.exit = false; /* beside its EXIT as well */
 	call = submit(c, BOX_SHELL);
 	assert_true(granted(c, call));
 	world_settle();

@@ -42,24 +42,6 @@ begin(uint32_t flags)
 	return call;
 }
 
-/* Its EXIT was read as well; the reaper's figures have not come. */
-static uint64_t
-begin_ended(bool marked)
-{
-	uint64_t call = begin_run(0);
-
-	w->reaper.figures = false;
-	fake_guest_exit_of(box, 1, &fake.guest.result);
-	if (marked)
-		adopt_mark(box_in(BOX_STAYS));
-	else
-		adopt_note(box_in(BOX_STAYS));
-	world_broker_dies();
-	w->reaper.figures = true;
-	world_settle();
-	return call;
-}
-
 static void
 resume(struct client *c, uint64_t call, uint64_t out)
 {
@@ -532,43 +514,6 @@ test_parts_at_a_second_death(void **state)
 }
 
 /* What was read and is not done with comes again, its EXIT too. */
-static void
-test_an_exit_comes_again(void **state)
-{
-	uint64_t call = begin_ended(false);
-	struct client *c = world_client(0, OWNER_UID, 1);
-
-	(void)state;
-	resume(c, call, 6);
-	assert_int_equal(fake.sync.last_guest_seq, 1);
-	answer(1, "", 0);
-	out(2, "second ");
-	goodbye(3);
-	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
-	assert_string_equal(seen_of(c, call)->out, "second ");
-	assert_non_null(box_in(BOX_STAYS));
-}
-
-/* Nothing comes again: a frontend that lacks some of it must not take it for all. */
-static void
-test_an_exit_that_was_done_with(void **state)
-{
-	uint64_t call = begin_ended(true);
-	struct client *c = world_client(0, OWNER_UID, 1);
-
-	(void)state;
-	resume(c, call, 6);
-	assert_true(ended(c, call));
-	assert_int_equal(seen_of(c, call)->end.status, RUN_lost);
-	resume(c, call + 1, 13);
-	assert_int_equal(fake.sync.last_guest_seq, 3);
-	answer(1, "", 0);
-	assert_true(ended(c, call + 1));
-	assert_int_equal(seen_of(c, call + 1)->end.status, RUN_ok);
-	assert_non_null(box_in(BOX_STAYS));
-}
-
 #define T(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
 int
@@ -590,8 +535,6 @@ main(void)
 		T(test_a_refused_attach_is_tried_after_a_pause),
 		T(test_a_second_death),
 		T(test_parts_at_a_second_death),
-		T(test_an_exit_comes_again),
-		T(test_an_exit_that_was_done_with),
 		T(test_lies),
 		T(test_a_guest_that_says_everything_else),
 	};

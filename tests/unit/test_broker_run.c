@@ -53,18 +53,15 @@ test_first_call_is_cold_and_without_prestart(void **state)
 }
 
 static void
-test_no_figures_within_200_ms_are_null(void **state)
+test_figures_that_cannot_be_read_are_null(void **state)
 {
 	struct client *c = world_client(0, OWNER_TREE, 1);
-	uint64_t call, start;
+	uint64_t call;
 
 	(void)state;
 	w->reaper.figures = false;
 	call = submit(c, BOX_SHELL);
-	assert_true(granted(c, call));
-	start = clock_now_ms();
 	assert_true(ended(c, call));
-	assert_in_range(clock_now_ms() - start, 190, 210);
 	assert_int_equal(seen_of(c, call)->end.have, 0);
 	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
 }
@@ -571,7 +568,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_warm_call_runs_and_box_goes),
 		T(test_first_call_is_cold_and_without_prestart),
-		T(test_no_figures_within_200_ms_are_null),
+		T(test_figures_that_cannot_be_read_are_null),
 		T(test_engine_absent_ends_quickly_and_recovers),
 		T(test_engine_lost_between_calls),
 		T(test_image_missing_is_looked_up_once_more),

@@ -487,28 +487,6 @@ test_own_credit(void **state)
 	session_done(&s);
 }
 
-/* The hint names the run, and is silent where a frame is unfinished. */
-static void
-test_hint_of_an_exit(void **state)
-{
-	uint8_t exit_payload[104] = {1};
-	struct got g = {0};
-	struct session s;
-	size_t n;
-
-	(void)state;
-	start(&s, &g);
-	n = make(GUEST_g_exit, 0, 77, 1, exit_payload, sizeof(exit_payload));
-	assert_int_equal(session_hints_exit(&s, frame, n), 77);
-	assert_int_equal(session_hints_exit(&s, frame, n - 1), 0);
-	n = make(GUEST_g_out, 1, 77, 1, exit_payload, sizeof(exit_payload));
-	assert_int_equal(session_hints_exit(&s, frame, n), 0);
-	assert_int_equal(session_feed(&s, frame, 5, &g, sink), 0);
-	n = make(GUEST_g_exit, 0, 77, 1, exit_payload, sizeof(exit_payload));
-	assert_int_equal(session_hints_exit(&s, frame, n), 0);
-	session_done(&s);
-}
-
 /* After a former broker: sequences go on, runs are as they were at the mark, how they stand may
  * come once, before anything else. */
 static void
@@ -564,7 +542,6 @@ main(void)
 		cmocka_unit_test(test_many_runs),
 		cmocka_unit_test(test_short_runs_are_no_chatter),
 		cmocka_unit_test(test_own_credit),
-		cmocka_unit_test(test_hint_of_an_exit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,27 +3,27 @@
 
 #include "broker_world.h"
 
-static struct ipc_watch_figures base = {.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
-					.cpu_us = 100,
-					.current_bytes = 7,
-					.oom_kills = 2,
-					.pids_hits = 3};
-static struct ipc_watch_figures calm = {.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS,
-					.cpu_us = 150,
-					.peak_bytes = 9,
-					.oom_kills = 2,
-					.pids_hits = 3};
-static struct ipc_watch_figures oom = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 3, .pids_hits = 3};
-static struct ipc_watch_figures pids = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 2, .pids_hits = 4};
-static struct ipc_watch_figures both = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 3, .pids_hits = 4};
-static struct ipc_watch_figures blind = {.have = 0, .oom_kills = 99, .pids_hits = 99};
+static struct figures base = {.have = FIG_CPU | FIG_CURRENT | FIG_OOM | FIG_PIDS,
+			      .cpu_us = 100,
+			      .current_bytes = 7,
+			      .oom_kills = 2,
+			      .pids_hits = 3};
+static struct figures calm = {.have = FIG_CPU | FIG_PEAK | FIG_OOM | FIG_PIDS,
+			      .cpu_us = 150,
+			      .peak_bytes = 9,
+			      .oom_kills = 2,
+			      .pids_hits = 3};
+static struct figures oom = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 3, .pids_hits = 3};
+static struct figures pids = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 2, .pids_hits = 4};
+static struct figures both = {.have = FIG_OOM | FIG_PIDS, .oom_kills = 3, .pids_hits = 4};
+static struct figures blind = {.have = 0, .oom_kills = 99, .pids_hits = 99};
 
 static void
 test_with_exit(void **state)
 {
 	static const struct {
 		struct guest_g_exit e;
-		const struct ipc_watch_figures *final;
+		const struct figures *final;
 		enum run_status want;
 	} rows[] = {
 		{{.how = EXIT_EXITED}, &calm, RUN_ok},
@@ -74,7 +74,7 @@ test_without_exit(void **state)
 	static const struct {
 		enum end_cause cause;
 		bool event;
-		const struct ipc_watch_figures *final;
+		const struct figures *final;
 		enum run_status want;
 	} rows[] = {
 		{CAUSE_DIED, false, &calm, RUN_lost},
@@ -188,7 +188,7 @@ test_runs_at_once_share_the_counters(void **state)
 {
 	static const struct {
 		struct guest_g_exit e;
-		const struct ipc_watch_figures *final;
+		const struct figures *final;
 		enum run_status want;
 		const char *word;
 	} rows[] = {
@@ -262,7 +262,7 @@ test_the_limit_is_named(void **state)
 				      .workspace_bytes = UINT64_C(192) << 20,
 				      .tmp_bytes = UINT64_C(64) << 20,
 				      .tmp_inodes = 77};
-	const struct ipc_watch_figures peak = {.have = FIG_PEAK, .peak_bytes = UINT64_C(158) << 20};
+	const struct figures peak = {.have = FIG_PEAK, .peak_bytes = UINT64_C(158) << 20};
 	char text[400];
 
 	(void)state;

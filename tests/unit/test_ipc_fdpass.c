@@ -6,6 +6,7 @@
  */
 #include "test.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -110,6 +111,26 @@ test_fdpass_unwanted_descriptors(void **state)
 	assert_int_equal(fd, -7);
 }
 
+/* The packet counts, and its receiver sees that nothing came with it. */
+static void
+test_fdpass_no_place_left(void **state)
+{
+	struct rlimit limit, none;
+	char out[8];
+	int fd = -7;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 3; /* what is open stays open */
+	send_fds(1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ssize_t n = fdpass_recv(pair[1], out, sizeof(out), true, &fd);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(fd, -1);
+}
+
 static void
 test_fdpass_cut_packet(void **state)
 {
@@ -147,6 +168,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_fdpass_one_descriptor, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(test_fdpass_unwanted_descriptors, open_pair,
 						close_pair),
+		cmocka_unit_test_setup_teardown(test_fdpass_no_place_left, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(test_fdpass_cut_packet, open_pair, close_pair),
 		cmocka_unit_test_setup_teardown(test_fdpass_peer_gone, open_pair, close_pair),
 	};

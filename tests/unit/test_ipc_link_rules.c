@@ -149,6 +149,32 @@ test_link_descriptors_out_of_place(void **state)
 	}
 }
 
+/* With "watch_counter" there may be none: its receiver had no place for it. */
+static void
+test_link_counters_bring_one_or_none(void **state)
+{
+	static const struct link_route routes[] = {{IPC_NUM_watch_counter, on_row, 0, false},
+						   {IPC_NUM_watch_held, on_row, 0, false}};
+	struct link_config to = child_config, from = parent_config;
+
+	(void)state;
+	from.self = to.peer = IPC_REAPER;
+	from.peer = to.self = IPC_BROKER;
+	to.routes = routes;
+	broker.link = link_new(base, pair[0], &from);
+	frontend.link = link_new(base, pair[1], &to);
+	assert_int_equal(link_send_fd(broker.link, IPC_ROW(watch_counter, .box = 1), STDERR_FILENO),
+			 0);
+	assert_int_equal(link_send(broker.link, IPC_ROW(watch_counter, .box = 1)), 0);
+	spin();
+	assert_string_equal(frontend.seen, "fd watch_counter watch_counter");
+	assert_int_equal(close(frontend.fd), 0);
+	assert_int_equal(link_send_fd(broker.link, IPC_ROW(watch_held, .box = 1), STDERR_FILENO),
+			 0);
+	spin();
+	assert_non_null(strstr(frontend.seen, " closed:-71"));
+}
+
 static void
 test_link_queued_descriptor_is_its_own(void **state)
 {
@@ -276,6 +302,7 @@ main(void)
 		CASE(test_link_refuses_without_route),
 		CASE(test_link_peer_brings_one_descriptor),
 		CASE(test_link_descriptors_out_of_place),
+		CASE(test_link_counters_bring_one_or_none),
 		CASE(test_link_queued_descriptor_is_its_own),
 		CASE(test_link_queued_descriptor_is_closed_with_it),
 		CASE(test_link_free_in_every_handler),

@@ -54,46 +54,57 @@ teardown(void **state)
 	return system(command); // a test's own directory
 }
 
-#define ALL (FIG_CPU | FIG_PEAK | FIG_CURRENT | FIG_OOM | FIG_PIDS)
-
 static void
 put_v1(void)
 {
 	put("proc/42/cgroup", "9:name=systemd:/\n8:pids:/d/c\n4:memory:/d/c\n3:cpu,cpuacct:/d/c\n"
 			      "0::/\n");
-	put("cg/memory/d/c/memory.usage_in_bytes", "1000\n");
-	put("cg/memory/d/c/memory.max_usage_in_bytes", "2000\n");
-	put("cg/memory/d/c/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n");
-	put("cg/cpuacct/d/c/cpuacct.usage", "5000999\n");
-	put("cg/pids/d/c/pids.events", "max 4\n");
+	put("cg/memory/d/c/memory.usage_in_bytes", "usage");
+	put("cg/memory/d/c/memory.max_usage_in_bytes", "peak");
+	put("cg/memory/d/c/memory.oom_control", "oom");
+	put("cg/cpuacct/d/c/cpuacct.usage", "cpu");
+	put("cg/pids/d/c/pids.events", "pids");
 }
+
+/* want: by enum counter_no; NULL: none. */
+static void
+holds(const struct counters *c, const char *const *want)
+{
+	char text[16];
+
+	for (size_t i = 0; i < COUNTERS; i++) {
+		if (want[i] == NULL) {
+			assert_int_equal(c->fd[i], -1);
+			continue;
+		}
+		ssize_t n = pread(c->fd[i], text, sizeof(text) - 1, 0);
+		assert_true(n > 0);
+		text[n] = '\0';
+		assert_string_equal(text, want[i]);
+		assert_int_equal(write(c->fd[i], "x", 1), -1); /* for reading alone */
+	}
+}
+
+static const char *const all[COUNTERS] = {
+	[COUNTER_USAGE] = "usage", [COUNTER_PEAK] = "peak", [COUNTER_OOM] = "oom",
+	[COUNTER_PIDS] = "pids",   [COUNTER_CPU] = "cpu",
+};
 
 static void
 test_v1(void **state)
 {
 	struct counters c;
-	struct figures f;
 	size_t fds = test_open_fds();
 
 	(void)state;
 	put_v1();
 	counters_init(&c);
 	counters_open(&c, proc_fd, cgroup_fd, 42);
-	counters_read(&c, true, &f);
-	assert_int_equal(f.have, ALL);
-	assert_int_equal(f.current_bytes, 1000);
-	assert_int_equal(f.peak_bytes, 2000);
-	assert_int_equal(f.oom_kills, 3);
-	assert_int_equal(f.cpu_us, 5000);
-	assert_int_equal(f.pids_hits, 4);
-	/* read anew each time, from the start */
-	put("cg/memory/d/c/memory.max_usage_in_bytes", "2500\n");
-	counters_read(&c, true, &f);
-	assert_int_equal(f.peak_bytes, 2500);
+	holds(&c, all);
+	counters_open(&c, proc_fd, cgroup_fd, 42); /* anew: the former ones are closed */
+	assert_int_equal(test_open_fds(), fds + COUNTERS);
 	counters_close(&c);
 	counters_close(&c);
-	counters_read(&c, true, &f);
-	assert_int_equal(f.have, 0);
 	assert_int_equal(test_open_fds(), fds);
 }
 
@@ -101,72 +112,60 @@ static void
 test_v2(void **state)
 {
 	struct counters c;
-	struct figures f;
 
 	(void)state;
 	put("proc/42/cgroup", "0::/system.slice/docker-x.scope\n");
-	put("cg/system.slice/docker-x.scope/memory.current", "7\n");
-	put("cg/system.slice/docker-x.scope/memory.peak", "8\n");
-	put("cg/system.slice/docker-x.scope/memory.events",
-	    "low 0\nhigh 0\nmax 0\noom 5\noom_kill 6\noom_group_kill 9\n");
-	put("cg/system.slice/docker-x.scope/cpu.stat",
-	    "usage_usec 9\nuser_usec 10\nsystem_usec 11\n");
-	put("cg/system.slice/docker-x.scope/pids.events", "max 12\n");
+	put("cg/system.slice/docker-x.scope/memory.current", "usage");
+	put("cg/system.slice/docker-x.scope/memory.peak", "peak");
+	put("cg/system.slice/docker-x.scope/memory.events", "oom");
+	put("cg/system.slice/docker-x.scope/cpu.stat", "cpu");
+	put("cg/system.slice/docker-x.scope/pids.events", "pids");
 	counters_init(&c);
 	counters_open(&c, proc_fd, cgroup_fd, 42);
-	counters_read(&c, true, &f);
-	assert_int_equal(f.have, ALL);
-	assert_int_equal(f.current_bytes, 7);
-	assert_int_equal(f.peak_bytes, 8);
-	assert_int_equal(f.oom_kills, 6);
-	assert_int_equal(f.cpu_us, 9);
-	assert_int_equal(f.pids_hits, 12);
+	holds(&c, all);
+	counters_close(&c);
+}
+
+/* Where one controller has a v1 hierarchy and the others are v2. */
+static void
+test_hybrid(void **state)
+{
+	struct counters c;
+
+	(void)state;
+	put("proc/42/cgroup", "8:pids:/d/c\n0::/c\n");
+	put("cg/pids/d/c/pids.events", "pids");
+	put("cg/c/memory.current", "usage");
+	put("cg/c/memory.peak", "peak");
+	put("cg/c/memory.events", "oom");
+	put("cg/c/cpu.stat", "cpu");
+	counters_init(&c);
+	counters_open(&c, proc_fd, cgroup_fd, 42);
+	holds(&c, all);
 	counters_close(&c);
 }
 
 /* Before Linux 5.19 v2 has no peak: the figure is left out, the rest stands. */
 static void
-test_missing_files_leave_figures_out(void **state)
+test_missing_files_are_left_out(void **state)
 {
+	static const char *const want[COUNTERS] = {[COUNTER_USAGE] = "usage"};
 	struct counters c;
-	struct figures f;
 
 	(void)state;
 	put("proc/42/cgroup", "0::/c\n");
-	put("cg/c/memory.current", "7\n");
+	put("cg/c/memory.current", "usage");
 	counters_init(&c);
 	counters_open(&c, proc_fd, cgroup_fd, 42);
-	counters_read(&c, true, &f);
-	assert_int_equal(f.have, FIG_CURRENT);
-	counters_close(&c);
-}
-
-static void
-test_odd_content_is_no_figure(void **state)
-{
-	static const char *const odd[] = {"", "\n", "x\n", "-1\n", "99999999999999999999999\n"};
-	struct counters c;
-	struct figures f;
-
-	(void)state;
-	put_v1();
-	put("cg/memory/d/c/memory.oom_control", "oom_kill_disable 0\n");
-	put("cg/pids/d/c/pids.events", "maximal 4\nmax\n");
-	counters_init(&c);
-	counters_open(&c, proc_fd, cgroup_fd, 42);
-	for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
-		put("cg/cpuacct/d/c/cpuacct.usage", odd[i]);
-		counters_read(&c, true, &f);
-		assert_int_equal(f.have, FIG_CURRENT | FIG_PEAK);
-	}
+	holds(&c, want);
 	counters_close(&c);
 }
 
 static void
 test_paths_stay_below_the_root(void **state)
 {
+	static const char *const none[COUNTERS];
 	struct counters c;
-	struct figures f;
 
 	(void)state;
 	put("outside/memory.current", "1\n");
@@ -177,8 +176,7 @@ test_paths_stay_below_the_root(void **state)
 	counters_init(&c);
 	for (uint32_t pid = 41; pid <= 44; pid++) {
 		counters_open(&c, proc_fd, cgroup_fd, pid);
-		counters_read(&c, true, &f);
-		assert_int_equal(f.have, 0);
+		holds(&c, none);
 	}
 	counters_close(&c);
 }
@@ -191,8 +189,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_v1),
 		T(test_v2),
-		T(test_missing_files_leave_figures_out),
-		T(test_odd_content_is_no_figure),
+		T(test_hybrid),
+		T(test_missing_files_are_left_out),
 		T(test_paths_stay_below_the_root),
 	};
 

@@ -1,6 +1,8 @@
 /* reaper/watch.c: rows of the broker, repeats, nonsense, restarts, the stop. */
 #include "reaper_world.h"
 
+#include <sys/stat.h>
+
 #define OTHER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 
 /* This reaper dies and the next one reads the ledger. */
@@ -97,10 +99,6 @@ test_rows_about_unknown_boxes(void **state)
 		say(IPC_ROW(watch_kill, .box = boxes[i], .cause = CAUSE_DONE));
 		say(IPC_ROW(watch_gone, .box = boxes[i]));
 		nothing_sent();
-		say(IPC_ROW(watch_account, .box = boxes[i], .phase = ACCOUNT_FINAL));
-		const struct ipc_row *row = only_sent(IPC_NUM_watch_figures);
-		assert_int_equal(row->u.watch_figures.have, 0);
-		assert_int_equal(row->u.watch_figures.phase, ACCOUNT_FINAL);
 	}
 }
 
@@ -215,6 +213,92 @@ test_restart_takes_up_a_removal(void **state)
 	reaper_restart();
 	watch_recover(&r);
 	assert_int_equal(idmap_count(r.boxes), 0);
+}
+
+int __wrap_link_send_fd(struct link *l, const struct ipc_row *row, int fd);
+int
+__wrap_link_send_fd(struct link *l, const struct ipc_row *row, int fd)
+{
+	assert_true(fd >= 0);
+	return __wrap_link_send(l, row);
+}
+
+static int
+directory(const char *root, const char *name)
+{
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", root, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void
+put_at(int dir, const char *name, const char *text)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fd_write_all(fd, text, strlen(text)), 0);
+	assert_int_equal(close(fd), 0);
+}
+
+static void
+sent_counters(enum ipc_num then)
+{
+	static const uint32_t which[] = {COUNTER_OOM, COUNTER_PIDS};
+
+	assert_int_equal(n_sent, 3);
+	for (size_t i = 0; i < ARRAY_LEN(which); i++) {
+		assert_int_equal(sent[i].row.num, IPC_NUM_watch_counter);
+		assert_int_equal(sent[i].row.u.watch_counter.box, 5);
+		assert_int_equal(sent[i].row.u.watch_counter.which, which[i]);
+	}
+	assert_int_equal(sent[2].row.num, then);
+	n_sent = 0;
+}
+
+/* What there is of them, before the word; a later broker gets them too. */
+static void
+test_counters_go_to_the_broker(void **state)
+{
+	char root[] = "/tmp/bailey-watch.XXXXXX", command[64];
+	struct process *p = process_new(500, true);
+	int inner;
+	size_t fds;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	r.proc_fd = directory(root, "proc");
+	r.cgroup_fd = directory(root, "cg");
+	inner = directory(root, "proc/500");
+	put_at(inner, "cgroup", "0::/c\n");
+	assert_int_equal(close(inner), 0);
+	inner = directory(root, "cg/c");
+	put_at(inner, "memory.events", "oom_kill 0\n");
+	put_at(inner, "pids.events", "max 0\n");
+	assert_int_equal(close(inner), 0);
+	fds = test_open_fds();
+	intend(5);
+	created(5);
+	say(IPC_ROW(watch_created, .box = 5, .container = IPC_STR(ID), .pid = 500));
+	sent_counters(IPC_NUM_watch_held);
+	assert_int_equal(test_open_fds(), fds + 3); /* and the pidfd */
+	say(IPC_ROW(watch_stays, .box = 5));
+	watch_broker_lost(&r);
+	watch_broker_new(&r);
+	say(IPC_ROW(watch_claim, .box = 5));
+	sent_counters(IPC_NUM_watch_kept);
+	process_die(p);
+	look();
+	assert_int_equal(test_open_fds(), fds);
+	n_sent = 0;
+	assert_int_equal(close(r.proc_fd), 0);
+	assert_int_equal(close(r.cgroup_fd), 0);
+	(void)snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
 }
 
 static const struct ipc_watch_kept *
@@ -458,6 +542,7 @@ main(void)
 		T(test_restart_when_nobody_claims_a_box),
 		T(test_restart_when_the_box_is_gone_already),
 		T(test_restart_takes_up_a_removal),
+		T(test_counters_go_to_the_broker),
 		T(test_a_box_that_stays_is_claimed),
 		T(test_a_box_that_nobody_claims_ends),
 		T(test_deadlines_fire_without_a_broker),
