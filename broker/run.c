@@ -293,6 +293,8 @@ run_grant(struct run *r)
 	}
 	if (!r->within)
 		r->number = session_run_open(&r->box->session); /* a new box: there is room */
+	else
+		adopt_note(r->box); /* the next broker must know what its frontend will ask for */
 	send_granted(r);
 	r->word_queued = r->front->link && link_queued(r->front->link) > 0;
 	run_words_follow(r);

@@ -191,6 +191,32 @@ test_what_never_began_begins_anew(void **state)
 	assert_int_equal(fake.last_run, 2);
 }
 
+/* Its frontend has the word and has sent nothing of its specification. */
+static void
+test_what_has_the_word_alone_begins_anew(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	world_remember();
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	memcpy(id, stay(c, CALL_KEEP), sizeof(id));
+	c->auto_run = false;
+	call = submit_within(c, id, 0, "");
+	assert_true(granted(c, call));
+	memcpy(run_id, TAILQ_FIRST(&box_in(BOX_STAYS)->runs)->run_id, sizeof(run_id));
+	world_broker_dies();
+	world_settle();
+	c = world_client(0, OWNER_UID, 1);
+	resume(c, call, 0);
+	answer(0, "", 0);
+	world_settle();
+	assert_true(seen_of(c, call)->resumed);
+	assert_int_equal(seen_of(c, call)->resume.again, 1);
+	assert_non_null(box_in(BOX_STAYS));
+}
+
 static void
 test_a_frontend_that_does_not_come(void **state)
 {
@@ -523,6 +549,7 @@ main(void)
 		T(test_a_call_goes_on),
 		T(test_an_answer_in_pieces),
 		T(test_what_never_began_begins_anew),
+		T(test_what_has_the_word_alone_begins_anew),
 		T(test_a_frontend_that_does_not_come),
 		T(test_a_background_run_goes_on),
 		T(test_a_call_that_comes_meanwhile_waits),
