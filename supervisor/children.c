@@ -319,6 +319,7 @@ act_start(struct child *c)
 	child_why(c, "it could not be started: %s%s", strerrordesc_np(-r), hint);
 	if (c->pid != 0)
 		return CHILD_EV_FAULT; /* it runs, but cannot be told what it needs */
+	wiring_unstarted(c);
 	link_free(c->link);
 	c->link = NULL;
 	return c->tree->stopping || c->id == CHILD_FRONTEND ? CHILD_EV_END : CHILD_EV_EXIT;

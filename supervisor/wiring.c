@@ -10,11 +10,14 @@
  *
  * A link is made when one of its two processes starts. If the other one runs it
  * gets its end by a "peer" message and puts it in the old one's place; if not,
- * the end waits for it, and what is sent meanwhile waits in the socket.
+ * the end waits for it, and what is sent meanwhile waits in the socket: for a
+ * moment, not for a process that cannot be started or is only tried once a minute.
  */
 #include "supervisor.h"
 
 #include <errno.h>
+
+#define HOLD_MS 10000u /* for a process that is not there; calls wait about as long */
 
 const struct wiring_row wiring_links[WIRING_LINKS] = {
 	/* The broker's frontends come and go, so it always gets them by message, with the owner. */
@@ -83,6 +86,13 @@ other_end(const struct child *c, size_t row, size_t side, struct child *holder)
 	return side == 0 ? &c->tree->child[wiring_links[row].end[1]] : holder;
 }
 
+/* It failed so often that the next try is far away: who would talk to it had better know. */
+static bool
+is_far_off(const struct child *c)
+{
+	return c->state == CHILD_BACKOFF && children_delay_ms(c->failures) > HOLD_MS;
+}
+
 /* A fresh pair: one end is held for c, the other finds its process. */
 static int
 connect_pair(struct child *c, struct child *holder, size_t side, struct child *other)
@@ -96,6 +106,8 @@ connect_pair(struct child *c, struct child *holder, size_t side, struct child *o
 	drop(&holder->held[1 - side]); /* of a pair whose other process never used it */
 	if (!is_running(other)) {
 		holder->held[1 - side] = pair[1];
+		if (is_far_off(other))
+			drop(&holder->held[1 - side]);
 		return 0;
 	}
 	r = send_peer(other, c, pair[1]);
@@ -138,6 +150,18 @@ wiring_before_start(struct child *c, int *ret_fd)
 	}
 	*ret_fd = fd;
 	return 0;
+}
+
+void
+wiring_unstarted(struct child *c)
+{
+	for (size_t i = 0; i < 2 * ARRAY_LEN(wiring_links); i++) {
+		struct child *holder = next_holder(c, i / 2, i % 2, NULL);
+
+		for (; holder != NULL; holder = next_holder(c, i / 2, i % 2, holder))
+			if (wiring_links[i / 2].by_peer[i % 2])
+				drop(&holder->held[i % 2]);
+	}
 }
 
 int

@@ -25,7 +25,7 @@ PROGRAMS = ["baileyd", "bailey-frontend", "bailey-broker", "bailey-reaper"]
 # What a call may say instead of its result.
 TRUTHFUL = {"busy", "lost", "engine_unavailable", "internal", "start_timeout", "queue_timeout",
             "image_unavailable", "not_found", "denied", "cancelled"}
-CALL_S = 75  # for a broker that never comes a call waits 60 s, and says so then
+CALL_S = 30  # also where no broker ever comes, and no engine answers
 SLOW_S = 22  # longer than any start is waited for
 WORDS_MIN = 12
 # libc's name services assert that there is memory; they run in a helper that answers for nothing else.

@@ -230,6 +230,43 @@ test_broker_skips_who_is_ending(void **state)
 	linked(end_of(CHILD_SINGLES + 1, CHILD_BROKER), end_of(CHILD_BROKER, CHILD_SINGLES + 1));
 }
 
+static bool
+is_closed(int fd)
+{
+	char got;
+
+	return recv(fd, &got, 1, MSG_DONTWAIT) == 0;
+}
+
+/* Whoever would wait for a broker that could not be started hears at once that there is none. */
+static void
+test_broker_that_cannot_be_started(void **state)
+{
+	struct child *broker = &t.child[CHILD_BROKER];
+	size_t first = CHILD_SINGLES, late = CHILD_SINGLES + 1;
+
+	(void)state;
+	actor_starts(first);
+	assert_int_equal(wiring_before_start(broker, &inherited[CHILD_BROKER]), 0);
+	wiring_unstarted(broker);
+	forget_ends(CHILD_BROKER);
+	assert_true(is_closed(inherited[first]));
+	assert_int_equal(wiring_before_start(broker, &inherited[CHILD_BROKER]), 0); /* and again */
+	wiring_unstarted(broker);
+	forget_ends(CHILD_BROKER);
+	assert_true(is_closed(end_of(first, CHILD_BROKER)));
+	broker->failures = 10; /* tried again soon: worth waiting for */
+	actor_starts(late);
+	assert_false(is_closed(inherited[late]));
+	actor_ends(late);
+	broker->failures = 11; /* in a minute */
+	actor_starts(late);
+	assert_true(is_closed(inherited[late]));
+	actor_starts(CHILD_BROKER);
+	linked(end_of(first, CHILD_BROKER), end_of(CHILD_BROKER, first));
+	linked(end_of(late, CHILD_BROKER), end_of(CHILD_BROKER, late));
+}
+
 static void
 test_peer_that_is_on_its_way_out(void **state)
 {
@@ -254,6 +291,7 @@ main(void)
 		T(test_any_order_of_ends_and_starts),
 		T(test_no_descriptor_is_lost),
 		T(test_broker_skips_who_is_ending),
+		T(test_broker_that_cannot_be_started),
 		T(test_peer_that_is_on_its_way_out),
 	};
 
