@@ -123,8 +123,9 @@ read_all(int fd, char *out, size_t cap, size_t *ret_len)
 	return 0;
 }
 
-int
-tokens_load(const char *path, struct tokens *ret, char *error, size_t cap)
+/* The file's rows; there may be none. */
+static int
+load_any(const char *path, struct tokens *ret, char *error, size_t cap)
 {
 	cleanup_free char *text = xcalloc(FILE_MAX, 1);
 	const char *wrong = NULL;
@@ -152,8 +153,18 @@ tokens_load(const char *path, struct tokens *ret, char *error, size_t cap)
 		}
 		s = eol + (eol < end);
 	}
-	if (ret->n > 0)
-		return 0;
+	return 0;
+}
+
+int
+tokens_load(const char *path, struct tokens *ret, char *error, size_t cap)
+{
+	char shown[256];
+	int r = load_any(path, ret, error, cap);
+
+	if (r < 0 || ret->n > 0)
+		return r;
+	(void)log_escape(shown, sizeof(shown), path, strlen(path));
 	(void)snprintf(error, cap,
 		       "token file %s has no token; bailey token add NAME --tokens FILE makes one",
 		       shown);
@@ -192,7 +203,8 @@ ask_file(const void *question, void *answer, size_t cap)
 	(void)cap;
 	if (q->as_root && setresuid(0, 0, 0) == -1)
 		return -errno;
-	a->result = tokens_load(q->path, &a->tokens, a->error, sizeof(a->error));
+	/* Without a token left: whoever took the last one out means it. */
+	a->result = load_any(q->path, &a->tokens, a->error, sizeof(a->error));
 	return 0;
 }
 
@@ -215,6 +227,8 @@ tokens_reread(struct tree *t)
 	t->tokens = a->tokens;
 	tally_add(TALLY_tokens_read);
 	LOG_EVENT(tokens_read, .count = t->tokens.n);
+	if (t->tokens.n == 0)
+		log_warn("the token file has no token: every request over HTTP is refused");
 	/* One whose link breaks here is started again, with the new ones. */
 	if (broker != NULL)
 		(void)tokens_send(broker, &t->tokens);

@@ -96,6 +96,19 @@ class Tokens(server_case.ServerCase):
         self.assertEqual(self.ask(of_bob, self.bob), 200)
         self.assertIsNone(self.server.poll())
 
+    def test_the_last_one_is_revoked_too(self):
+        of_ann = self.connect()
+        self.assertEqual(self.ask(of_ann, self.ann), 200)
+        good = self.file.read_text()
+        self.write("# nobody\n")
+        self.hup()
+        self.assertTrue(self.is_closed(of_ann))
+        for token in (self.ann, self.bob):
+            self.assertEqual(self.ask(self.connect(), token), 401)
+        self.write(good)
+        self.hup()
+        self.assertEqual(self.ask(self.connect(), self.ann), 200)
+
     def test_bad_file_changes_nothing(self):
         of_ann = self.connect()
         self.assertEqual(self.ask(of_ann, self.ann), 200)

@@ -202,10 +202,34 @@ test_read_again(void **state)
 	assert_int_equal(tally_value(TALLY_tokens_read), 2);
 }
 
+/* The last token was taken out: nothing is good any more. */
+static void
+test_no_token_is_left(void **state)
+{
+	static struct tree tree;
+	static char broker;
+
+	(void)state;
+	tree.serve.tokens = path;
+	tree.child[CHILD_BROKER].link = (struct link *)(void *)&broker;
+	for (int i = 0; i < 2; i++) {
+		const char *text = i == 0 ? "" : "# ann " A "\n";
+
+		tree.tokens.n = 1;
+		n_sent = 0;
+		write_file(text, strlen(text));
+		tokens_reread(&tree);
+		assert_int_equal(tree.tokens.n, 0);
+		assert_int_equal(n_sent, 1);
+		assert_int_equal(sent[0].num, IPC_NUM_tokens_end);
+		assert_int_equal(sent[0].u.tokens_end.count, 0);
+	}
+}
+
 static void
 test_bad_file_changes_nothing(void **state)
 {
-	static const char *const bad[] = {"", "ann\n", "ann " A "\nbob x\n"};
+	static const char *const bad[] = {"ann\n", "ann " A "\nbob x\n"};
 	static struct tree tree;
 	static char broker;
 	uint64_t kept = tally_value(TALLY_tokens_kept);
@@ -225,7 +249,7 @@ test_bad_file_changes_nothing(void **state)
 	assert_int_equal(n_sent, 0);
 	assert_int_equal(tree.tokens.n, 1);
 	assert_string_equal(tree.tokens.row[0].principal, "old");
-	assert_int_equal(tally_value(TALLY_tokens_kept), kept + 4);
+	assert_int_equal(tally_value(TALLY_tokens_kept), kept + 3);
 }
 
 int
@@ -238,6 +262,7 @@ main(void)
 		cmocka_unit_test(test_whose_and_what),
 		cmocka_unit_test(test_sent),
 		cmocka_unit_test(test_read_again),
+		cmocka_unit_test(test_no_token_is_left),
 		cmocka_unit_test(test_bad_file_changes_nothing),
 	};
 
