@@ -194,8 +194,8 @@ extern const struct wiring_row wiring_links[WIRING_LINKS];
  * *ret_fd (the caller's); other ends go to running processes by "peer", or wait for theirs. */
 int wiring_before_start(struct child *c, int *ret_fd);
 int wiring_after_start(struct child *c); /* ends it gets by "peer"; after its settings */
-void wiring_unstarted(struct child *c); /* it was not: frontends see their links end */
-void wiring_drop(struct child *c); /* ends that still wait */
+void wiring_unstarted(struct child *c);  /* it was not: frontends see their links end */
+void wiring_drop(struct child *c);       /* ends that still wait */
 
 /* Whom a frontend serves. */
 struct client {
