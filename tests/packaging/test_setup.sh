@@ -9,6 +9,9 @@ top=$(cd "$(dirname "$0")/../.." && pwd -P)
 work=$(mktemp -d -t bailey-setup.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
+# Logs that failures leave for a person to read, too.
+mkdir "$work/tmp"
+export TMPDIR=$work/tmp
 unset DOCKER_HOST DOCKER_TLS_VERIFY DOCKER_CERT_PATH BAILEY_ENGINE_RUN BAILEY_ENGINE_DATA
 mkdir "$work/bin"
 
@@ -170,7 +173,7 @@ tap_is "image: sources name the mirror asked for" "$(cat "$work/sources")" "deb 
 stop_server
 unset DOCKER_HOST
 unfake
-tap_is "image: no temporary files stay" "$(find /var/tmp -maxdepth 1 -name 'bailey-image.*' -newer "$work/bin" 2>/dev/null)" ""
+tap_is "image: no temporary files stay" "$(find "$TMPDIR" -name 'bailey-image.*')" ""
 
 # --- root only: what would install or start something ---
 if [ "$(id -u)" -ne 0 ]; then
