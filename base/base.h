@@ -132,6 +132,8 @@ int fd_move(int fd, int to);  /* dup3 without CLOEXEC, closes fd; to on success 
 int fd_close_from(int first); /* close_range(first, ~0U) */
 int fd_write_all(int fd, const void *p, size_t n); /* blocking descriptors only */
 int fd_read_file(int dirfd, const char *path, char *out, size_t cap, size_t *ret_len);
+/* When the process of a /proc/PID/stat started, in clock ticks since the boot (field 22). */
+int fd_read_start_time(int dirfd, const char *path, uint64_t *ret);
 int fd_seqpacket_pair(int fds[2]); /* SOCK_SEQPACKET|CLOEXEC|NONBLOCK, buffers raised */
 
 /* ---- exe.c: our own files, found from /proc/self/exe, never from PATH ---- */

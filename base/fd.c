@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@
 
 /* Several full packets (ipc: 64 KiB) fit before a sender has to queue. */
 #define PAIR_BUFFER_BYTES (1024 * 1024)
+#define STAT_FIELD_START 22
 
 int
 fd_set_nonblock(int fd)
@@ -129,6 +131,28 @@ fd_raise_buffer(int fd, int forced, int plain)
 
 	if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof(bytes)) == -1)
 		(void)setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof(bytes));
+}
+
+int
+fd_read_start_time(int dirfd, const char *path, uint64_t *ret)
+{
+	char text[1024];
+	size_t len;
+
+	int r = fd_read_file(dirfd, path, text, sizeof(text), &len);
+	if (r < 0)
+		return r;
+	/* The name in brackets may hold anything; the last bracket ends field 2. */
+	char *at = strrchr(text, ')');
+	for (int field = 2; at != NULL && field < STAT_FIELD_START; field++) {
+		at = strchr(at, ' ');
+		if (at != NULL)
+			at++;
+	}
+	if (at == NULL)
+		return -EBADMSG;
+	at[strcspn(at, " \n")] = '\0';
+	return parse_u64(at, 0, UINT64_MAX, ret);
 }
 
 int

@@ -227,18 +227,6 @@ post(struct http_client *c, cJSON *message)
 	return fd_write_all(c->fd, text, strlen(text));
 }
 
-static cJSON *
-message(const char *method, cJSON *params)
-{
-	cJSON *m = cJSON_CreateObject();
-
-	cJSON_AddStringToObject(m, "jsonrpc", "2.0");
-	cJSON_AddStringToObject(m, "method", method);
-	if (params != NULL)
-		cJSON_AddItemToObject(m, "params", params);
-	return m;
-}
-
 static int
 connect_to(uint32_t port)
 {
@@ -268,13 +256,13 @@ initialize(struct http_client *c)
 	info = cJSON_AddObjectToObject(params, "clientInfo");
 	cJSON_AddStringToObject(info, "name", "bailey");
 	cJSON_AddStringToObject(info, "version", BAILEY_VERSION);
-	cJSON *m = message("initialize", params);
+	cJSON *m = mcp_message("initialize", params);
 	cJSON_AddNumberToObject(m, "id", (double)++c->next_id);
 	int r = post(c, m);
 	if (r == 0)
 		r = read_answer(c, &body, &len);
 	if (r == 0)
-		r = post(c, message("notifications/initialized", NULL));
+		r = post(c, mcp_message("notifications/initialized", NULL));
 	return r < 0 ? r : read_answer(c, &body, &len);
 }
 
@@ -305,7 +293,7 @@ http_send(struct http_client *c, const char *tool, cJSON *arguments)
 
 	cJSON_AddStringToObject(params, "name", tool);
 	cJSON_AddItemToObject(params, "arguments", arguments);
-	cJSON *m = message("tools/call", params);
+	cJSON *m = mcp_message("tools/call", params);
 	cJSON_AddNumberToObject(m, "id", (double)++c->next_id);
 	return post(c, m);
 }

@@ -77,6 +77,8 @@ struct mcp_timing {           /* CLOCK_MONOTONIC microseconds */
 int mcp_open(struct mcp_client *c, char **argv);
 /* Closes stdin and waits; returns the wait status. */
 int mcp_close(struct mcp_client *c);
+/* A JSON-RPC message without an id; takes params, which may be NULL. */
+cJSON *mcp_message(const char *method, cJSON *params);
 int mcp_notify(struct mcp_client *c, const char *method);
 /* Sends a request without waiting; params are consumed. Returns its id, 0 on failure. */
 uint64_t mcp_send(struct mcp_client *c, const char *method, cJSON *params);

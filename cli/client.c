@@ -68,8 +68,8 @@ send_message(struct mcp_client *c, cJSON *message)
 	return fd_write_all(c->to, text, len + 1);
 }
 
-static cJSON *
-message_new(const char *method, cJSON *params)
+cJSON *
+mcp_message(const char *method, cJSON *params)
 {
 	cJSON *m = cJSON_CreateObject();
 
@@ -83,13 +83,13 @@ message_new(const char *method, cJSON *params)
 int
 mcp_notify(struct mcp_client *c, const char *method)
 {
-	return send_message(c, message_new(method, NULL));
+	return send_message(c, mcp_message(method, NULL));
 }
 
 uint64_t
 mcp_send(struct mcp_client *c, const char *method, cJSON *params)
 {
-	cJSON *m = message_new(method, params);
+	cJSON *m = mcp_message(method, params);
 	uint64_t id = ++c->next_id;
 
 	cJSON_AddNumberToObject(m, "id", (double)id);

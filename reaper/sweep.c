@@ -13,31 +13,17 @@
 #include <string.h>
 
 #define UNREADABLE_AGE_S 60u
-#define STAT_FIELD_START 22
 
 int
 sweep_start_time(int proc_fd, uint32_t pid, uint64_t *ret)
 {
-	char path[32], text[1024];
-	size_t len;
+	char path[32];
 
 	int n = snprintf(path, sizeof(path), "%u/stat", pid);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -EINVAL;
-	int r = fd_read_file(proc_fd, path, text, sizeof(text), &len);
-	if (r < 0)
-		return r == -ENOENT ? -ESRCH : r;
-	/* The name in brackets may hold anything; the last bracket ends field 2. */
-	char *at = strrchr(text, ')');
-	for (int field = 2; at != NULL && field < STAT_FIELD_START; field++) {
-		at = strchr(at, ' ');
-		if (at != NULL)
-			at++;
-	}
-	if (at == NULL)
-		return -EBADMSG;
-	at[strcspn(at, " \n")] = '\0';
-	return parse_u64(at, 0, UINT64_MAX, ret);
+	int r = fd_read_start_time(proc_fd, path, ret);
+	return r == -ENOENT ? -ESRCH : r;
 }
 
 static bool

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define BOX_ID 10001u /* user and group inside every sandbox of a private tree */
-#define STAT_FIELD_START 22
 
 /* FNV-1a over 128 bits. Not a secret: it only keeps the containers of different users and
  * machines on one engine apart. */
@@ -54,27 +53,6 @@ user_hash(char ret[33])
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(h >> (8 * (sizeof(bytes) - 1 - i)));
 	hex_encode(ret, bytes, sizeof(bytes));
-}
-
-static int
-own_start_time(uint64_t *ret)
-{
-	char text[1024];
-	size_t len;
-
-	int r = fd_read_file(AT_FDCWD, "/proc/self/stat", text, sizeof(text), &len);
-	if (r < 0)
-		return r;
-	char *at = strrchr(text, ')'); /* ends field 2, whatever the name holds */
-	for (int field = 2; at != NULL && field < STAT_FIELD_START; field++) {
-		at = strchr(at, ' ');
-		if (at != NULL)
-			at++;
-	}
-	if (at == NULL)
-		return -EBADMSG;
-	at[strcspn(at, " \n")] = '\0';
-	return parse_u64(at, 0, UINT64_MAX, ret);
 }
 
 static int
@@ -120,7 +98,7 @@ settings_gather(struct facts *ret, const struct options *o, char *error, size_t 
 	}
 	r = read_boot_id(f.boot_id);
 	if (r == 0)
-		r = own_start_time(&f.tree_start);
+		r = fd_read_start_time(AT_FDCWD, "/proc/self/stat", &f.tree_start);
 	if (r < 0) {
 		(void)snprintf(error, cap, "/proc: %s", strerrordesc_np(-r));
 		return r;

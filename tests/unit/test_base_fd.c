@@ -120,6 +120,44 @@ test_fd_read_file(void **state)
 }
 
 static void
+test_fd_read_start_time(void **state)
+{
+	static const char tail[] = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18";
+	static const struct {
+		const char *name, *end;
+		int r;
+		uint64_t start;
+	} cases[] = {
+		{"7 (a)", " 4711 23\n", 0, 4711},
+		{"7 (a) R 1 ) S 2 (b)", " 18446744073709551615 23\n", 0, UINT64_MAX},
+		{"7 (a)", "", -EBADMSG, 0},
+		{"7 (a)", " -1 23\n", -EINVAL, 0},
+		{"7 a", " 4711 23\n", -EBADMSG, 0},
+	};
+	char path[] = "/tmp/bailey-stat-XXXXXX", text[256];
+	uint64_t start = 0, again = 0;
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int n = snprintf(text, sizeof(text), "%s%s%s", cases[i].name, tail, cases[i].end);
+		assert_true(n > 0 && (size_t)n < sizeof(text));
+		assert_int_equal(ftruncate(fd, 0), 0);
+		assert_int_equal(pwrite(fd, text, (size_t)n, 0), n);
+		start = 0;
+		assert_int_equal(fd_read_start_time(AT_FDCWD, path, &start), cases[i].r);
+		assert_int_equal(start, cases[i].start);
+	}
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(fd_read_start_time(AT_FDCWD, path, &start), -ENOENT);
+	assert_int_equal(fd_read_start_time(AT_FDCWD, "/proc/self/stat", &start), 0);
+	assert_int_equal(fd_read_start_time(AT_FDCWD, "/proc/self/stat", &again), 0);
+	assert_true(start > 0 && start == again);
+}
+
+static void
 test_fd_seqpacket_pair(void **state)
 {
 	static char packet[65536];
@@ -169,7 +207,7 @@ main(void)
 		cmocka_unit_test(test_fd_flags),      cmocka_unit_test(test_fd_move),
 		cmocka_unit_test(test_fd_close_from), cmocka_unit_test(test_fd_write_all),
 		cmocka_unit_test(test_fd_read_file),  cmocka_unit_test(test_fd_seqpacket_pair),
-		cmocka_unit_test(test_fd_widen_pipe),
+		cmocka_unit_test(test_fd_widen_pipe), cmocka_unit_test(test_fd_read_start_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
