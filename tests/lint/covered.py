@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Every test that tests/README.md names exists: label/file.case, label/file.* or a test program."""
+"""Every test that tests/README.md names exists: label/file.case, label/file.* or a test program.
+Every setting has its line in a page."""
 
 import re
 
@@ -35,6 +36,11 @@ def main():
                                 45, 46, 47, 48, 49, 50, 51, 52, 53, 55, 56, 58, 59, 60, 61, 62, 63,
                                 64, 65, 66, 67, 68, 70, 71, 72, 73, 74, 75, 77, 78, 79, 80, 81, 82,
                                 83, 84, 85, 86)} | {f"D{n}" for n in range(1, 11)}
+    pages = tree.read("README.md") + tree.read("sandbox-profiles/README.md")
+    settings = re.findall(r"^OPTION\((\w+),", tree.read("supervisor/options.def"), re.M)
+    lint.check("settings were found", [] if settings else ["none"])
+    lint.check("every setting is in README.md or sandbox-profiles/README.md",
+               [name for name in settings if not re.search(rf"`{name}\b", pages)])
     lint.check("every check has a row", sorted(wanted - set(re.findall(r"\b[CD]\d+\b", text))))
     lint.done()
 

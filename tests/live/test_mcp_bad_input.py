@@ -87,7 +87,7 @@ REFUSED = {
     "another image": call_line(9001, "docker_run", {"command": "echo ran", "image": "alpine"}),
     "unknown profile": raw_call(9001, BASH + b',"profile":"../default"}'),
     "unknown tool": call_line(9001, "execute_code ", {"language": "bash", "code": "echo ran"}),
-    "tool of a later day": call_line(9001, "container_exec_command", {"sandbox_id": "x", "command": "echo ran"}),
+    "sandbox that is none": call_line(9001, "container_exec_command", {"sandbox_id": "x", "command": "echo ran"}),
     "notification": raw_call(9001, BASH + b"}").replace(b'"id":9001,', b""),
     "PYTHON in another shape": raw_call(9001, b'{"language":"BASH","code":"echo ran"}'),
     "env with =": raw_call(9001, BASH + b',"env":{"A=B":"1"}}'),
