@@ -22,6 +22,7 @@ BACK = 15.0  # seconds until a call is served after a fault is over
 FDS = 4  # I6: open files a process may have more than at its first rest
 FDS_A_BOX = {"bailey-reaper": 7, "bailey-broker": 1, "dockerd": 12}
 KB = 4096  # I6: memory, the same way
+DAEMONS = ("dockerd", "containerd")  # their memory and threads are what Go keeps; the report shows them
 SEEN_LATE = 0.5  # I5: seconds the recorder may be behind the engine
 REAPER_AFTER = 0.5  # seconds after a run's time at which the reaper ends its box, if no end was told
 TAKEN_OVER = 2.0  # seconds after a fault until a new broker knows how its runs ended
@@ -259,9 +260,9 @@ def i5(x):
 def grown(name, then, now, boxes):
     if now["fds"] > then["fds"] + FDS + max(0, boxes) * FDS_A_BOX.get(name, 0):
         yield f"{name} has {now['fds']} open files, had {then['fds']}"
-    if now["threads"] > then["threads"] and name != "dockerd":
+    if now["threads"] > then["threads"] and name not in DAEMONS:
         yield f"{name} has {now['threads']} threads, had {then['threads']}"
-    if now["kb"] > then["kb"] + KB and name != "dockerd":
+    if now["kb"] > then["kb"] + KB and name not in DAEMONS:
         yield f"{name} has {now['kb']} KB, had {then['kb']}"
 
 

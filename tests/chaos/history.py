@@ -27,6 +27,7 @@ Every line has "t" (CLOCK_MONOTONIC, seconds) and "e", what happened:
     quiet     tree, usage, pool, boxes, ledger, procs         nothing goes on in the tree
     host      engine, when, figures           of dockerd and the host: before anything and after all
     timed     word, what, since               see timing.py; mass: see mass.py
+    soaked    endings                         [[what, status, count]] of a soak
     leftover  engine, pids                    processes still in boxes after everything
     end       left                            {engine: [[box, key, state]]} the last listing
 """

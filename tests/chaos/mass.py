@@ -14,7 +14,7 @@ import time
 
 from lives import LIVES
 from tree import Gone, users
-from watch import ledger
+from watch import ledger_file, records
 
 AFTER = 10.0
 REMOVED = 6.0  # seconds
@@ -46,7 +46,7 @@ def kill_all(chaos, engine, number, count, rng):
         pids = [pid for tree in trees for pid in tree.pids().values()]
         for tree in trees:
             tree.leave("killed")
-        creating = sum(state in UNSTARTED for tree in trees for state in (ledger(tree.process.pid) or {}).values())
+        kept = [ledger_file(tree.process.pid) for tree in trees]  # what stood in them is read when nobody writes any more
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -55,6 +55,9 @@ def kill_all(chaos, engine, number, count, rng):
             one.result()
         for tree in trees:
             tree.gone()
+        creating = sum(state in UNSTARTED for file in kept if file for state in records(file).values())
+        for file in filter(None, kept):
+            file.close()
     time.sleep(max(0, killed + AFTER - time.monotonic()))
     keys = {tree.key for tree in trees}
     states = [state for _, key, state in engine.watch.listing() if key in keys]

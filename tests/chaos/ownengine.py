@@ -19,7 +19,7 @@ from watch import BOX, EngineWatch, figures, text
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 IMAGE = os.environ.get("SANDBOX_IMAGE", "bailey/sandbox:slim")
 EMPTY_WITHIN = 70.0  # seconds
-SETTLED_WITHIN = 20.0  # the engine keeps connections for a while after a burst
+SETTLED_WITHIN = 10.0  # seconds
 # What the harness inherits as subreaper and nobody else waits for.
 ORPHANS = ("containerd", "dockerd", "runc", "bailey-", "init")
 
@@ -103,12 +103,14 @@ class OwnEngine:
         self.state("up")
 
 
-def host(engine, when, before=None):
-    """Notes what engine and host hold; afterwards once what idle connections hold is closed."""
-    end = time.monotonic() + SETTLED_WITHIN
+def host(engine, when, before=None, patience=SETTLED_WITHIN):
+    """Notes what engine and host hold; afterwards once what the engine's collector closes is closed, or at the end of patience."""
+    end = time.monotonic() + patience
     while True:
-        found = figures(engine.watch, engine.pid("dockerd"))
-        if before is None or found["dockerd"]["fds"] <= before["dockerd"]["fds"] + 2 or time.monotonic() > end:
+        found = figures(engine.watch, engine.pid("dockerd"), engine.pid("containerd"))
+        dockerd = found["dockerd"]
+        settled = before and dockerd["fds"] <= before["dockerd"]["fds"] and dockerd["given_up"] <= before["dockerd"]["given_up"]
+        if before is None or settled or time.monotonic() > end:
             break
         time.sleep(0.5)
     engine.history.add("host", engine=engine.name, when=when, figures=found)

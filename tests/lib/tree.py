@@ -21,7 +21,8 @@ import subprocess
 import threading
 import time
 
-BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD", "build/dev"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BAILEY_BUILD") or ROOT / "build" / "dev").resolve()
 LABEL = "io.bailey.product=bailey"
 
 KEPT_KB = 66 * 1024  # the memory of kept output: index and blocks, shared with the supervisor

@@ -153,6 +153,7 @@ class Recovery(unittest.TestCase):
                 for client in clients:
                     rows = client.call("container_list_sandboxes", {})["sandboxes"]
                     self.assertEqual([row["status"] for row in rows], ["running"] * 10)
+                print(f"# twenty kept, round {repeat + 1}", flush=True)
 
     def test_streams_cut_at_any_byte(self):
         """Input and output of some hundred KiB each, cut where the seed says, the broker killed at
@@ -193,6 +194,7 @@ class Recovery(unittest.TestCase):
             r = box.run("wc -c", stdin=text)
             self.assertEqual((r["status"], r["stdout"].strip()), ("ok", str(len(text))), r)
             box.destroy()
+            print(f"# cut at byte {byte}, {direction}", flush=True)
 
     def test_outages(self):
         """Five seconds are outlived; more than eight are not, and that is what is said. Side by
