@@ -50,11 +50,12 @@ refresh_baseline(struct box *x, uint64_t now_ms)
 		box_baseline(x);
 }
 
-/* Only boxes we still want are pinged: one whose kill is stuck dies of silence. */
+/* Only boxes we still want are pinged: one whose kill is stuck dies of silence. Nor one that has not
+ * spoken: a ping that waits in the engine for a start would tell it, after our end, that we live. */
 static void
 ping_one(struct box *x)
 {
-	if (!x->attach || x->state < BOX_ATTACHED || x->state >= BOX_ENDING)
+	if (!x->attach || !x->session.hello || x->state >= BOX_ENDING)
 		return;
 	x->session.chatter = 0;
 	(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */

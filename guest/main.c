@@ -17,7 +17,7 @@
 
 #include "guest.h"
 
-#define HELLO_WAIT_MS 5000u
+#define HELLO_WAIT_MS 5000u /* and for the frame after it */
 #define POLL_MAX_MS 60000u
 
 static struct guest guest;
@@ -105,6 +105,16 @@ guest_on_signal(struct guest *g, int fd)
 
 /* ---- clocks ---- */
 
+/* How long the host may be silent. h_hello may have waited in the engine for our start: only what
+ * comes after it says that its sender was still there. */
+static uint64_t
+guest_patience_ms(const struct guest *g)
+{
+	uint64_t ms = g->hello.deadman_ms;
+
+	return g->stream.met || ms < HELLO_WAIT_MS ? ms : HELLO_WAIT_MS;
+}
+
 static void
 guest_sooner(uint64_t *next, uint64_t at_ms)
 {
@@ -120,7 +130,7 @@ guest_poll_ms(const struct guest *g, uint64_t now)
 	if (g->stream.session == SESSION_NONE) {
 		guest_sooner(&next, g->started_ms + HELLO_WAIT_MS);
 	} else {
-		guest_sooner(&next, g->stream.heard_ms + g->hello.deadman_ms);
+		guest_sooner(&next, g->stream.heard_ms + guest_patience_ms(g));
 		guest_sooner(&next, g->lifetime_end_ms);
 	}
 	guest_sooner(&next, run_next_ms(g));
@@ -132,7 +142,7 @@ guest_poll_ms(const struct guest *g, uint64_t now)
 static bool
 guest_is_silent(const struct guest *g)
 {
-	return clock_now_ms() - g->stream.heard_ms >= g->hello.deadman_ms;
+	return clock_now_ms() - g->stream.heard_ms >= guest_patience_ms(g);
 }
 
 static void

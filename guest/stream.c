@@ -267,6 +267,7 @@ stream_handle(struct guest *g, const struct guest_frame *f)
 	if (!stream_permits(s, f))
 		return END_STREAM;
 	s->heard_ms = clock_now_ms();
+	s->met |= f->row->type != GUEST_h_hello;
 	if (f->row->sequenced) {
 		s->last_host = f->seq;
 		if (s->ack_at_ms == 0)

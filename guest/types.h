@@ -42,6 +42,7 @@ struct stream {
 	uint64_t last_built; /* highest guest sequence in kept */
 	uint64_t acked;      /* highest guest sequence acknowledged */
 	uint64_t heard_ms;   /* when the last good frame came */
+	bool met;            /* one came after h_hello */
 	uint64_t ack_at_ms;  /* when g_ack is due, 0 = none */
 	uint8_t secret[32];
 	bool wide; /* stream_widen was here */

@@ -193,6 +193,7 @@ class Box:
         self.frames = []
         self.ended = None
         self.auto_credit = self.auto_ack = True
+        self.greets = hello
         self.current = Run()
         self.runs = {}
         self.run_number = 0
@@ -362,6 +363,8 @@ class Box:
                 self.send("h_ack", struct.pack("<Q", seq))
         elif seq != 0:
             raise AssertionError(f"{name}: sequence {seq} on an unsequenced frame")
+        if name == "g_hello" and self.greets:
+            self.send("h_ping")  # as a broker does
         if run != 0:
             self._on_run_frame(self.runs.setdefault(run, self.current), name, stream, payload)
         self.frames.append((name, stream, run, seq, payload))

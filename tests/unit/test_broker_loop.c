@@ -15,6 +15,7 @@ test_every_live_box_is_pinged(void **state)
 	(void)link_send(c->link, IPC_ROW(warm_hint, ));
 	wait_warm(BOX_PYTHON, 2);
 	wait_warm(BOX_SHELL, 1);
+	assert_int_equal(fake.host_frames[GUEST_h_ping], 3); /* at once, for each hello heard */
 	before = fake.host_frames[GUEST_h_ping];
 	world_later(1000);
 	assert_int_equal(fake.host_frames[GUEST_h_ping], before + 3);
@@ -25,6 +26,25 @@ test_every_live_box_is_pinged(void **state)
 	before = fake.host_frames[GUEST_h_ping];
 	world_later(1000);
 	assert_int_equal(fake.host_frames[GUEST_h_ping], before + 2);
+}
+
+/* What is written before a box has started waits in the engine, and may be read long after we ended. */
+static void
+test_no_ping_before_the_guest_spoke(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	fake.hold[OP_START] = true;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	world_later(1000);
+	assert_true(fake.host_frames[GUEST_h_hello] > 0);
+	assert_int_equal(fake.host_frames[GUEST_h_ping], 0);
+	fake.hold[OP_START] = false;
+	fake_release(OP_START);
+	wait_warm(BOX_PYTHON, 2);
+	assert_true(fake.host_frames[GUEST_h_ping] >= 2);
 }
 
 static void
@@ -111,6 +131,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_every_live_box_is_pinged),
+		T(test_no_ping_before_the_guest_spoke),
 		T(test_baselines_stay_fresh),
 		T(test_small_output_is_acknowledged_by_the_tick),
 		T(test_stop_ends_calls_and_leaves_with_the_reaper),

@@ -164,6 +164,10 @@ test_stream_hello_comes_first_and_once(void **state)
 	put(f, GUEST_h_hello, 0, payload, sizeof(payload));
 	assert_int_equal(stream_intake(&f->g), 0);
 	assert_int_equal(f->g.stream.session, SESSION_OPEN);
+	assert_false(f->g.stream.met); /* the hello may be of somebody who is no more */
+	put(f, GUEST_h_ping, 0, NULL, 0);
+	assert_int_equal(stream_intake(&f->g), 0);
+	assert_true(f->g.stream.met);
 	put(f, GUEST_h_hello, 0, payload, sizeof(payload));
 	assert_int_equal(stream_intake(&f->g), END_STREAM);
 	fake_free(f);
