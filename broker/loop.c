@@ -50,8 +50,9 @@ refresh_baseline(struct box *x, uint64_t now_ms)
 		box_baseline(x);
 }
 
-/* Only boxes we still want are pinged: one whose kill is stuck dies of silence. Nor one that has not
- * spoken: a ping that waits in the engine for a start would tell it, after our end, that we live. */
+/* Only boxes we still want are pinged: one whose kill is stuck dies of silence. Nor one that has
+ * not spoken: a ping that waits in the engine for a start would tell it, after our end, that we
+ * live. */
 static void
 ping_one(struct box *x)
 {

@@ -28,7 +28,8 @@ test_every_live_box_is_pinged(void **state)
 	assert_int_equal(fake.host_frames[GUEST_h_ping], before + 2);
 }
 
-/* What is written before a box has started waits in the engine, and may be read long after we ended. */
+/* What is written before a box has started waits in the engine, and may be read long after we
+ * ended. */
 static void
 test_no_ping_before_the_guest_spoke(void **state)
 {
