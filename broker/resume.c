@@ -265,6 +265,8 @@ resume_synced(struct box *x)
 			run_begin_within(r);
 		else if (!n || n->ordered_seq == 0 || n->ordered_seq > x->resume.host_seq)
 			never_began(r);
+		else if (!r->front && (r->withdrawn || r->awaits))
+			run_set_timer(r, WITHDRAWN_MS); /* to say how it stands, and to end */
 	}
 	box_baseline(x);
 	box_tell_deadline(x);

@@ -25,8 +25,6 @@
 
 #include "broker.h"
 
-#define WITHDRAWN_MS 2000u /* for its EXIT, before its sandbox is taken for broken */
-
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -34,7 +32,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 	(void)fd;
 	(void)what;
-	if (r->withdrawn) {
+	if (r->withdrawn || r->awaits) {
 		log_warn("run=%s did not end when it was told to", r->run_id);
 		box_end(r->box, CAUSE_SILENT);
 	} else if (r->phase == PHASE_ACTIVE) {

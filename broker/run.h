@@ -6,6 +6,7 @@
 #define BAILEY_RUN_H
 
 /* ---- run.c, frames.c: one call ---- */
+#define WITHDRAWN_MS 2000u /* for its EXIT, before its sandbox is taken for broken */
 enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_OVER };
 struct run {
 	uint64_t id, call;

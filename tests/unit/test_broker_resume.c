@@ -229,6 +229,7 @@ test_a_frontend_that_does_not_come(void **state)
 	assert_int_equal(fake.host_frames[GUEST_h_sync], 1);
 	fake.guest.obeys = false;
 	answer(1, "", 0);
+	assert_non_null(TAILQ_FIRST(&box_in(BOX_STAYS)->runs)->timer);
 	stands(1, 0, true);
 	world_settle();
 	assert_int_equal(fake.host_frames[GUEST_h_end], 1); /* as at any end of a connection */
@@ -414,6 +415,27 @@ test_a_call_cancelled_meanwhile(void **state)
 	assert_non_null(box_in(BOX_STAYS));
 }
 
+/* A guest that does not say how a withdrawn run stands does not keep it for that. */
+static void
+test_a_cancelled_run_that_never_stands(void **state)
+{
+	uint64_t call = begin(0);
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	fake.guest.obeys = false;
+	resume(c, call, 6);
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
+	assert_true(ended(c, call));
+	answer(1, "", 0);
+	world_settle();
+	assert_non_null(box_in(BOX_STAYS));
+	clock_pass(2100);
+	world_settle();
+	assert_null(box_in(BOX_STAYS));
+	assert_int_equal(w->reaper.last_cause, CAUSE_SILENT);
+}
+
 /* What a frontend sends meanwhile reaches no guest; what it grants is not forgotten. */
 static void
 test_frames_that_come_meanwhile(void **state)
@@ -557,6 +579,7 @@ main(void)
 		T(test_a_silence_is_said),
 		T(test_a_stopped_broker_says_so),
 		T(test_a_call_cancelled_meanwhile),
+		T(test_a_cancelled_run_that_never_stands),
 		T(test_frames_that_come_meanwhile),
 		T(test_an_answer_that_does_not_come),
 		T(test_a_refused_attach_is_tried_after_a_pause),
