@@ -182,6 +182,7 @@ void admission_fail_all(struct broker *b, enum run_status status, const char *me
 
 #include "run.h"
 #include "sandbox.h"
+#include "sweep.h"
 
 /* ---- probe.c: whether the engine can be used, asked at the first need ---- */
 enum engine_state { ENGINE_ASLEEP, ENGINE_ASKED, ENGINE_UP, ENGINE_DOWN };
@@ -214,12 +215,8 @@ void probe_tick(struct broker *b, uint64_t now_ms);
 enum run_status probe_status(const struct engine_result *r);
 bool probe_local(const struct broker *b);
 
-/* ---- events.c, sweep.c, orders.c, requests.c, health.c, supervised.c ---- */
+/* ---- events.c, orders.c, requests.c, health.c, supervised.c ---- */
 void events_watch(struct broker *b);
-void sweep_start(struct broker *b); /* lists; removes what is dead, ends what vanished */
-void sweep_remove(struct broker *b, const char *container);
-void sweep_tick(struct broker *b, uint64_t now_ms); /* the second one */
-void broker_on_sweep_verdict(void *ctx, struct link *l, const struct ipc_row *row);
 int orders_open(struct broker *b, int fd);                    /* a new reaper link; takes fd */
 int orders_send(struct broker *b, const struct ipc_row *row); /* -ENOTCONN without a reaper */
 extern const struct link_route requests_routes[];
@@ -240,12 +237,6 @@ struct layers_row {
 struct health_query {
 	struct front *front;
 	uint64_t call;
-};
-struct sweep {
-	char ids[256][65];
-	uint32_t n;
-	bool busy, listing;
-	uint64_t again_ms; /* of the second list; 0: the first is not in, UINT64_MAX: done */
 };
 struct broker {
 	struct event_base *base;

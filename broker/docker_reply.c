@@ -319,8 +319,7 @@ read_container(const cJSON *o, struct engine_container *c)
 
 	*c = (struct engine_container){0};
 	if (copy_id(c->id, text_of(o, "Id")) < 0 ||
-	    strcmp(text_of(labels, ENGINE_LABEL "product"), ENGINE_PRODUCT) != 0 ||
-	    !number_of(o, "Created", UINT64_C(1) << 53, &c->created_s))
+	    strcmp(text_of(labels, ENGINE_LABEL "product"), ENGINE_PRODUCT) != 0)
 		return false;
 	c->created_only = strcmp(state, "created") == 0;
 	c->running = !c->created_only && strcmp(state, "exited") != 0 && strcmp(state, "dead") != 0;

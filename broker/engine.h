@@ -73,7 +73,6 @@ struct engine_info {
 struct engine_container { /* one of the list, by our product label */
 	char id[65];
 	bool running, created_only;
-	uint64_t created_s; /* engine's unix time */
 	char name[64];
 	char instance[33], boot_id[37], user_hash[33];
 	uint32_t tree_pid;

@@ -8,7 +8,8 @@
  * Owns: struct sweep, the ids still to be removed.
  *
  * The first list is asked for again some seconds later: what an engine was still making for a
- * tree just killed is in no list before it is made.
+ * tree just killed is in no list before it is made. What then is not started may be one that a
+ * live tree is making; where nobody can tell, it goes once it has been so for a minute.
  *
  * A container of another tree is only removed after the reaper, which can look
  * at processes, has said that its tree is dead. One of this tree is removed when
@@ -18,11 +19,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "broker.h"
 
 #define AGAIN_MS 5000u
+#define UNSTARTED_MS 62000u /* the reaper wants it unstarted for 60 s, where it cannot look */
 
 static void remove_next(struct broker *b);
 
@@ -65,11 +66,57 @@ sweep_remove(struct broker *b, const char *container)
 	remove_next(b);
 }
 
+/* For how long we have known that container not to be started. What the engine says of its age is
+ * wall clock: one set forward would make it old, one set back young for ever. */
+static uint64_t
+unstarted_s(struct sweep *s, const char *id)
+{
+	uint64_t now = clock_now_ms();
+	struct unstarted *u = s->unstarted;
+
+	while (u < s->unstarted + s->n_unstarted && strcmp(u->id, id) != 0)
+		u++;
+	if (u == s->unstarted + ARRAY_LEN(s->unstarted))
+		return 0; /* the next one to come up has its turn once others are gone */
+	if (u == s->unstarted + s->n_unstarted) {
+		(void)snprintf(u->id, sizeof(u->id), "%s", id);
+		u->since_ms = now;
+		s->n_unstarted++;
+	}
+	u->listed = true;
+	return (now - u->since_ms) / 1000;
+}
+
+static void
+forget_unlisted(struct sweep *s)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_unstarted; i++) {
+		if (!s->unstarted[i].listed)
+			continue;
+		s->unstarted[n] = s->unstarted[i];
+		s->unstarted[n++].listed = false;
+	}
+	s->n_unstarted = n;
+}
+
+/* A second list after some seconds, and a third one where that showed something not started. */
+static void
+list_again(struct sweep *s)
+{
+	if (s->again_ms == 0) {
+		s->again_ms = clock_now_ms() + AGAIN_MS;
+	} else if (s->again_ms == UINT64_MAX && s->n_unstarted && !s->waited) {
+		s->waited = true;
+		s->again_ms = clock_now_ms() + UNSTARTED_MS;
+	}
+}
+
 static void
 ask_reaper(struct broker *b, const struct engine_container *c)
 {
-	time_t now = time(NULL); /* the engine's created time is wall clock */
-	uint64_t age = (uint64_t)now > c->created_s ? (uint64_t)now - c->created_s : 0;
+	uint64_t age = c->created_only ? unstarted_s(&b->sweep, c->id) : 0;
 
 	(void)orders_send(b, IPC_ROW(sweep_candidate, .container = IPC_STR(c->id),
 				     .boot_id = IPC_STR(c->boot_id), .tree_pid = c->tree_pid,
@@ -105,15 +152,16 @@ on_list(void *ctx, const struct engine_result *r, const struct engine_container 
 	void *obj;
 
 	b->sweep.listing = false;
-	if (b->sweep.again_ms == 0)
-		b->sweep.again_ms = clock_now_ms() + AGAIN_MS;
 	if (r->err < 0) {
+		list_again(&b->sweep);
 		log_warn("sweep: no list: %s", r->message ? r->message : "");
 		probe_lost(b, r);
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
 		look_at(b, &list[i]);
+	forget_unlisted(&b->sweep);
+	list_again(&b->sweep);
 	while (idmap_next(b->boxes, &cursor, &id, &obj)) {
 		struct box *x = obj;
 		bool known = x->asked_list; /* it existed before the list was asked for */

@@ -112,6 +112,7 @@ on_reaper_row(void *ctx, struct link *l, const struct ipc_row *row)
 			r->gone[r->n_gone++] = row->u.watch_gone.box;
 	} else if (row->num == IPC_NUM_sweep_candidate) {
 		r->candidates++;
+		r->age_s = row->u.sweep_candidate.age_s;
 	}
 }
 

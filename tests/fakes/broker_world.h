@@ -58,6 +58,7 @@ struct scripted_reaper {
 	uint64_t deadline_ns;
 	uint32_t deadlines; /* rows that said one */
 	uint32_t candidates;
+	uint64_t age_s; /* of the last one */
 	uint64_t gone[4200];
 	size_t n_gone;
 };

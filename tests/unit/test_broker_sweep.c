@@ -67,6 +67,71 @@ test_a_second_list_after_some_seconds(void **state)
 	assert_int_equal(fake.calls[OP_LIST], 2);
 }
 
+/* Its age is counted from where we saw it first: no wall clock has a word in it. */
+static void
+test_what_is_never_started_is_looked_at_again(void **state)
+{
+	static struct engine_container left[] = {
+		{.id = "aaaa",
+		 .instance = "ffffffffffffffffffffffffffffffff",
+		 .box = 5,
+		 .created_only = true},
+	};
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.strangers = left;
+	fake.n_strangers = 1;
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	assert_int_equal(w->reaper.candidates, 1);
+	assert_int_equal(w->reaper.age_s, 0);
+	world_later(6000);
+	assert_int_equal(w->reaper.candidates, 2);
+	assert_in_range(w->reaper.age_s, 5, 10);
+	world_later(59000);
+	assert_int_equal(w->reaper.candidates, 2);
+	world_later(4000);
+	assert_int_equal(w->reaper.candidates, 3);
+	assert_in_range(w->reaper.age_s, 61, 80);
+	world_later(60000);
+	world_later(60000);
+	assert_int_equal(fake.calls[OP_LIST], 3); /* it is looked at no more */
+	fake.n_strangers = 0;
+	fake_gap();
+	world_settle();
+	fake.n_strangers = 1; /* another one of this name */
+	fake_gap();
+	world_settle();
+	assert_int_equal(w->reaper.candidates, 4);
+	assert_int_equal(w->reaper.age_s, 0);
+}
+
+/* More than are remembered count as young. */
+static void
+test_many_unstarted(void **state)
+{
+	static struct engine_container many[40];
+	struct client *c = world_client(0, OWNER_UID, 1);
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(many); i++) {
+		(void)snprintf(many[i].id, sizeof(many[i].id), "%04zx", i);
+		memset(many[i].instance, 'f', 32);
+		many[i].created_only = true;
+	}
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.strangers = many;
+	fake.n_strangers = ARRAY_LEN(many);
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	world_settle();
+	world_later(6000);
+	assert_int_equal(w->reaper.candidates, 80);
+	assert_int_equal(w->reaper.age_s, 0);
+	assert_int_equal(w->b.sweep.n_unstarted, 32);
+}
+
 static void
 test_removals_are_one_at_a_time_and_survive_failure(void **state)
 {
@@ -140,6 +205,8 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_first_use_sweeps_once),
 		T(test_a_second_list_after_some_seconds),
+		T(test_what_is_never_started_is_looked_at_again),
+		T(test_many_unstarted),
 		T(test_removals_are_one_at_a_time_and_survive_failure),
 		T(test_a_gap_in_the_events_shows_who_vanished),
 		T(test_a_box_younger_than_the_list),
