@@ -49,7 +49,7 @@ class Server(Tree):
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         try:
-            return self.process.wait(4)
+            return self.ended(4)
         finally:
             self.process.kill()
             self.process.wait()
@@ -141,7 +141,7 @@ class ServeCase:
     def refused(self, *words):
         """A start that ends at once: its exit code and its one line."""
         server = self.serve(*words)
-        code = server.process.wait(5)
+        code = server.ended(5)
         server.process.stdout.close()
         self.assertEqual(server.said, [])
         return code, server.log()
@@ -294,7 +294,7 @@ class ServeCase:
         for wanted, words, part in rows:
             with self.subTest(says=part):
                 server = Server(self.directory, words, self.user)
-                self.assertEqual(server.process.wait(5), wanted)
+                self.assertEqual(server.ended(5), wanted)
                 server.process.stdout.close()
                 self.assertEqual(server.said, [])
                 first = server.log().splitlines()[0]

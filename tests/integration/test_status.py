@@ -16,6 +16,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import server_case  # noqa: E402
+import pace  # noqa: E402
 import tap  # noqa: E402
 from server_case import BAILEY  # noqa: E402
 from test_tree import wait_for  # noqa: E402
@@ -38,7 +39,7 @@ class Status(server_case.ServerCase):
 
     def ask(self, *words, **popen):
         return subprocess.run([BAILEY, "status", *(words or ("--socket", self.socket))], capture_output=True, text=True,
-                              timeout=10, cwd="/", **popen)
+                              timeout=30, cwd="/", **popen)
 
     def document(self, **words):
         done = self.ask("--json", "--socket", self.socket, **words)
@@ -49,16 +50,17 @@ class Status(server_case.ServerCase):
         return next(p for p in self.document()["processes"] if p["name"] == name)
 
     def until(self, name, restarts):
-        return wait_for(lambda: (p := self.process(name))["restarts"] == restarts and p["answered"] and p, 5, name)
+        return wait_for(lambda: (p := self.process(name))["restarts"] == restarts and p["answered"] and p, 30, name)
 
     def test_killed_broker_and_reaper(self):
         self.serve()
         first = self.until("bailey-broker", 0)
         self.assertIsNone(first["last_end"])
+        killed = time.monotonic()
         os.kill(first["pid"], signal.SIGKILL)
         again = self.until("bailey-broker", 1)
         self.assertEqual(again["last_end"]["text"], "signal 9")
-        self.assertLess(again["last_end"]["ago_ms"], 5000)
+        self.assertLessEqual(again["last_end"]["ago_ms"], (time.monotonic() - killed) * 1000 + 1)
         self.assertNotEqual(again["pid"], first["pid"])
         os.kill(self.process("bailey-reaper")["pid"], signal.SIGKILL)
         self.assertEqual(self.until("bailey-reaper", 1)["last_end"]["text"], "signal 9")
@@ -73,9 +75,8 @@ class Status(server_case.ServerCase):
         self.serve()
         reaper = self.until("bailey-reaper", 0)
         os.kill(reaper["pid"], signal.SIGSTOP)
-        begun = time.monotonic()
-        text = self.ask().stdout
-        self.assertLess(time.monotonic() - begun, 3)
+        with pace.within(self, 3, "a status without the reaper's"):
+            text = self.ask().stdout
         self.assertIn("DOES NOT ANSWER", text)
         os.kill(reaper["pid"], signal.SIGCONT)
         self.assertTrue(self.process("bailey-reaper")["answered"])

@@ -15,6 +15,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "lib"), str(ROOT / "tests" / "fakes")]
 
+import pace  # noqa: E402
 import tap  # noqa: E402
 from fake_dockerd import FakeDockerd, can_run_init  # noqa: E402
 from tree import Tree  # noqa: E402
@@ -95,9 +96,9 @@ class Faults(unittest.TestCase):
             with Tree(env=environment) as tree:
                 if call == "update":
                     tree.wait_ready("shell")
-                before = time.monotonic()
+                measure = pace.Measure()
                 first = tree.run("bash", "echo first", **limits)
-                took = time.monotonic() - before
+                took = measure.ours()
                 second = tree.run("bash", "echo second")
             return first, took, second, emptied(fake, 10)
 
