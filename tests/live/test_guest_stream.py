@@ -12,6 +12,7 @@ import threading
 import time
 
 import guestclient
+import pace
 import tap
 from guestcase import Case
 from guestclient import COMMAND, Box
@@ -34,14 +35,14 @@ class Stream(Case):
     def assertCode(self, box, code, act, within=5, ping=False):
         """act makes PID 1 end with that code, in at most that many seconds."""
         thread = self.waiting_for_code(box)
-        started = time.monotonic()
+        measure = pace.Measure()
         try:
             act()
         except OSError:
             pass
         box.wait_gone(within + 3, ping=ping)
         thread.join(10)
-        self.assertLess(time.monotonic() - started, within)
+        self.assertLess(measure.ours(), within, measure)
         self.assertEqual(box.code, code)
 
     def test_no_hello(self):
