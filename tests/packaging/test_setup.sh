@@ -188,6 +188,11 @@ refuses "quickstart: no network" 'apt-get update failed: no network' "$top/packa
 fake apt-get <<<'case "$*" in *update*) exit 0 ;; esac; echo "E: Could not get lock /var/lib/dpkg/lock-frontend" >&2; exit 100'
 fake apt-cache <<<'echo "  Candidate: 1"'
 refuses "quickstart: package manager busy" 'another package manager is running' "$top/packaging/quickstart"
+fake mmdebstrap <<<'echo "E: no such suite" >&2; exit 1'
+code=0
+out=$(env PATH="$work/bin:$PATH" "$top/tests/releases" bookworm 2>&1) || code=$?
+tap_is "releases: a root that cannot be made, its status" "$code" 1
+tap_is "releases: a root that cannot be made, its count" "$(tail -n 1 <<<"$out")" "0 passed, 1 failed, 0 skipped"
 unfake
 refuses "quickstart: DOCKER_HOST without an engine" 'no engine: there is no socket' \
 	env DOCKER_HOST="unix://$work/none.sock" "$top/packaging/quickstart"
