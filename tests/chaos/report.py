@@ -41,7 +41,8 @@ def text(events, violations, seconds):
     missed = collections.Counter(e["target"] for e in events if e["e"] == "missed")
     steps = collections.Counter(e["step"] for e in events if e["e"] == "fault" and e["tree"] and e["n"] >= 0)
     endings = collections.Counter(e["status"] for e in events if e["e"] == "answered")
-    lines = [f"# Faults: {sum(tried.values())} of seed {plan['seed']}", ""]
+    seeds = ", ".join(str(e["seed"]) for e in events if e["e"] == "plan")
+    lines = [f"# Faults: {sum(tried.values())} of seed {seeds}", ""]
     lines += [f"{seconds:.0f} s, {sum(e['e'] == 'tree' for e in events)} trees, "
               f"{sum(e['e'] == 'box' and e['what'] == 'start' for e in events)} containers, {sum(endings.values())} answers.", ""]
     lines += table(("hit", "how", "times"), ((*kind, count) for kind, count in sorted(tried.items())))
