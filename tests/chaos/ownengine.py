@@ -103,14 +103,16 @@ class OwnEngine:
         self.state("up")
 
 
-def host(engine, when, before=None, patience=SETTLED_WITHIN):
-    """Notes what engine and host hold; afterwards once what the engine's collector closes is closed, or at the end of patience."""
-    end = time.monotonic() + patience
+def host(engine, when, before=None, patience=0):
+    """Notes what engine and host hold; afterwards once it is no more than before, what was given up not counted before
+    patience is over."""
+    end = time.monotonic() + SETTLED_WITHIN
+    given_up = time.monotonic() + patience
     while True:
         found = figures(engine.watch, engine.pid("dockerd"), engine.pid("containerd"))
         dockerd = found["dockerd"]
-        settled = before and dockerd["fds"] <= before["dockerd"]["fds"] and dockerd["given_up"] <= before["dockerd"]["given_up"]
-        if before is None or settled or time.monotonic() > end:
+        more = [key for key in ("fds", "given_up") if before and dockerd[key] > before["dockerd"][key]]
+        if time.monotonic() > max(end if "fds" in more else 0, given_up if "given_up" in more else 0):
             break
         time.sleep(0.5)
     engine.history.add("host", engine=engine.name, when=when, figures=found)
