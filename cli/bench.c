@@ -480,7 +480,10 @@ bench_all(struct bench *b)
 static const struct part {
 	const char *name;
 	int (*run)(const struct bench_side *s);
-} more_parts[] = {{"stays", bench_stays}, {"files", bench_files}, {"clients", bench_clients}};
+} more_parts[] = {{"creations", bench_creations},
+		  {"stays", bench_stays},
+		  {"files", bench_files},
+		  {"clients", bench_clients}};
 
 static bool
 is_more_part(const char *name)
@@ -557,7 +560,7 @@ cmd_bench(int argc, char **argv)
 			b.only = argv[++i];
 		} else {
 			cli_error("usage: bailey bench [--json] [--quick] [--only "
-				  "warm|paced|cold|sustained|stays|files|clients]");
+				  "warm|paced|cold|sustained|creations|stays|files|clients]");
 			return CLI_USAGE;
 		}
 	}

@@ -74,7 +74,7 @@ static int
 compare(const struct bench_side *s, struct http_client *c, const char *by_http)
 {
 	struct series http = {0}, stdio = {0};
-	size_t n = s->quick ? 60 : 500;
+	size_t n = s->quick ? 60 : 1000;
 	char by_stdio[33] = "";
 	double ms[2] = {0};
 	int r = bench_sandbox(s->tree, by_stdio, NULL);
@@ -132,7 +132,7 @@ flood(const struct bench_side *s, const struct http_tree *t, struct http_client 
       const char *sandbox)
 {
 	struct series quiet = {0}, flooded = {0};
-	size_t n = s->quick ? 100 : 600;
+	size_t n = s->quick ? 100 : 1000;
 	struct http_client flooder;
 	char floods[33] = "";
 	double ms = 0;

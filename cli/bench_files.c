@@ -179,7 +179,7 @@ bench_files(const struct bench_side *s)
 {
 	size_t len = 512 + (TOTAL + 511) / 512 * 512 + 1024; /* two empty records end it */
 	cleanup_free uint8_t *archive = xcalloc(len, 1);
-	size_t rounds = s->quick ? 1 : 3;
+	size_t rounds = s->quick ? 1 : 10;
 	double our[2] = {0}, raw[2] = {0};
 	int r = 0;
 

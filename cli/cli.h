@@ -171,6 +171,7 @@ int bench_wait_quiet(struct mcp_client *tree, const char *class); /* bench.c */
 /* bench_stays.c: a sandbox, and its end. */
 int bench_sandbox(struct mcp_client *tree, char id[33], double *ret_ms);
 int bench_sandbox_end(struct mcp_client *tree, const char *id);
+int bench_creations(const struct bench_side *s);
 int bench_stays(const struct bench_side *s);
 int bench_files(const struct bench_side *s);
 int bench_clients(const struct bench_side *s);
