@@ -111,13 +111,6 @@ deny(struct decision *d, const char *argument, uint64_t got, uint64_t low, uint6
 	return -EPERM;
 }
 
-static int
-say(struct decision *d, const char *text)
-{
-	(void)snprintf(d->message, sizeof(d->message), "%s", text);
-	return -EPERM;
-}
-
 static const char *
 image_of(const struct settings *s, const struct profile *p)
 {
@@ -186,6 +179,24 @@ policy_decide_within(const struct settings *s, const struct profile *p, const st
 	return decide_timeout(s, req, ret);
 }
 
+/* A caller that got the name wrong hears the right ones. */
+static int
+no_such_profile(struct decision *d)
+{
+	struct buf words;
+	int r;
+
+	buf_init(&words, sizeof(d->message) - 1);
+	r = buf_printf(&words, "There is no profile of that name. There is:");
+	for (size_t i = 0; r == 0 && i < profile_count(); i++)
+		r = buf_printf(&words, " %s%s", profile_at(i)->name,
+			       i + 1 < profile_count() ? "," : ".");
+	(void)str_copy(d->message, sizeof(d->message), (const char *)buf_data(&words),
+		       buf_len(&words)); /* what there is of it fits */
+	buf_done(&words);
+	return -EPERM;
+}
+
 int
 policy_decide(const struct settings *s, const struct ipc_call_submit *req, struct decision *ret)
 {
@@ -195,7 +206,7 @@ policy_decide(const struct settings *s, const struct ipc_call_submit *req, struc
 
 	d.profile = profile_find(req->profile.data, req->profile.len);
 	if (!d.profile) {
-		r = say(&d, "There is no profile of that name.");
+		r = no_such_profile(&d);
 		goto out;
 	}
 	image = image_of(s, d.profile);

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """What the environment of `bailey mcp` sets, live: SANDBOX_IMAGE, MAX_CPU_CORES, MAX_MEMORY_MB,
-EXEC_TIMEOUT_SEC; each as the table of options says, and no further than its maximum."""
+EXEC_TIMEOUT_SEC; each as the table of options says, and no further than its maximum. Several images,
+and both built-in profiles, at once."""
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -11,9 +13,11 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import pace  # noqa: E402
 import tap  # noqa: E402
+from sandbox import until  # noqa: E402
 from tree import Tree, engine, for_users  # noqa: E402
 
 MIB = 1 << 20
+SLIM = os.environ.get("BAILEY_IMAGE", "bailey/sandbox:slim")
 
 
 class PrivateMode(unittest.TestCase):
@@ -65,26 +69,51 @@ class PrivateMode(unittest.TestCase):
         self.with_env({"MAX_CPU_CORES": "0.5"}, body)
 
     def test_sandbox_image(self):
-        name = os.environ.get("BAILEY_IMAGE", "bailey/sandbox:slim")
-        other = "bailey/sandbox:live-test-other"
-        repo, tag = other.split(":")
-        status, _ = engine.request("POST", f"/images/{name}/tag?repo={repo.replace('/', '%2F')}&tag={tag}")
-        self.assertEqual(status, 201)
-        try:
+        with another_image() as other:
             def body(tree):
                 self.assertEqual(tree.run("bash", "echo x")["stdout"], "x\n")
                 self.assertEqual(tree.health()["image"]["name"], other)
-                self.assertEqual({b["Image"] for b in tree.boxes()} - {other, engine_id(name)}, set())
+                self.assertEqual({b["Image"] for b in tree.boxes()} - {other, engine_id(SLIM)}, set())
 
             self.with_env({"SANDBOX_IMAGE": other}, body)
-        finally:
-            engine.request("DELETE", f"/images/{other}")
 
-    def test_two_trees_with_two_images_at_once(self):
-        with Tree() as slim, Tree(env={"SANDBOX_IMAGE": "bailey/none:such"}) as none:
+    def test_trees_with_images_of_their_own_at_once(self):
+        with another_image() as other, Tree() as slim, Tree(env={"SANDBOX_IMAGE": other}) as tree, \
+                Tree(env={"SANDBOX_IMAGE": "bailey/none:such"}) as none:
             self.assertEqual(none.run("bash", "echo x")["status"], "image_unavailable")
-            self.assertEqual(slim.run("bash", "echo x")["stdout"], "x\n")
-            self.assertEqual(slim.health()["status"], "ok")
+            for one, image in ((slim, SLIM), (tree, other)):
+                one.wait_ready()
+                self.assertEqual([one.run("python", "print('x')")[k] for k in ("stdout", "start")], ["x\n", "warm"])
+                self.assertEqual((one.health()["status"], one.health()["image"]["name"]), ("ok", image))
+
+    def test_two_profiles_at_once_each_with_a_pool(self):
+        def body(tree):
+            r = tree.run("bash", "nproc; df -m /workspace | awk 'END { print $2 }'", profile="build")
+            self.assertEqual(r["stdout"], f"{min(2, os.cpu_count())}\n768\n", r)
+            self.assertEqual((r["limits"]["timeout_ms"], r["limits"]["memory_bytes"], r["limits"]["pids"]), (30000, 2048 * MIB, 128))
+            until(lambda: tree.run("bash", ":", profile="build")["start"] == "warm", 20, 0.5)
+            until(lambda: tree.run("bash", ":")["start"] == "warm", 20, 0.5)
+            box = tree.call("container_create_sandbox", {"profile": "build"})
+            [row] = tree.call("container_list_sandboxes", {})["sandboxes"]
+            self.assertEqual((box["limits"]["memory_bytes"], row["profile"]), (2048 * MIB, "build"))
+            r = tree.run("bash", ":", profile="nosuch")
+            self.assertEqual(r["status"], "denied", r)
+            self.assertIn("default, build", r["message"])
+
+        self.with_env({}, body)
+
+
+@contextlib.contextmanager
+def another_image():
+    """The same image by another name, as far as anybody is concerned another image."""
+    other = "bailey/sandbox:live-test-other"
+    repo, tag = other.split(":")
+    status, _ = engine.request("POST", f"/images/{SLIM}/tag?repo={repo.replace('/', '%2F')}&tag={tag}")
+    assert status == 201, status
+    try:
+        yield other
+    finally:
+        engine.request("DELETE", f"/images/{other}")
 
 
 def engine_id(name):
