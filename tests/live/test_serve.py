@@ -393,6 +393,12 @@ class Tls(unittest.TestCase):
         self.assertNotIn("0", status["Uid"].split())
         self.assertEqual((status["NoNewPrivs"], status["Seccomp"], int(status["CapEff"], 16), int(status["CapPrm"], 16)),
                          ("1", "2", 0, 0))
+        secret = self.private_key(certs / "key.pem")
+        self.assertTrue(self.holds(pid, secret))
+        with context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_hostname="localhost"):
+            until(lambda: len(server.children("bailey-front")) == 1, 5)
+            for ours in {server.process.pid, self.keeper(server), *server.children("bailey")}:
+                self.assertFalse(self.holds(ours, secret), ours)
         limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
         self.assertRegex(limits, r"Max core file size +0 +0")
         self.assertRegex(limits, r"Max open files +4096 +4096")
@@ -403,6 +409,28 @@ class Tls(unittest.TestCase):
         # a supervisor that is killed takes it along
         server.process.kill()
         until(lambda: not os.path.exists(f"/proc/{again}"), 3)
+
+    @staticmethod
+    def private_key(path):
+        """Forms in which a process can hold the key: of the file, of the number in either order."""
+        text = subprocess.run(["openssl", "ec", "-in", str(path), "-text", "-noout"], check=True, capture_output=True, text=True).stdout
+        number = bytes.fromhex(re.sub(r"[\s:]", "", text.split("priv:")[1].split("pub:")[0])).lstrip(b"\0")
+        return [path.read_bytes().splitlines()[1], number, number[::-1]]
+
+    @staticmethod
+    def holds(pid, secret):
+        with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+            for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                start, end = (int(part, 16) for part in line.split()[0].split("-"))
+                if line.split()[1].startswith("rw"):
+                    try:
+                        memory.seek(start)
+                        data = memory.read(end - start)
+                    except OSError:
+                        continue
+                    if any(form in data for form in secret):
+                        return True
+        return False
 
     @staticmethod
     def keeper(server):
