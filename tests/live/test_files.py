@@ -166,6 +166,8 @@ class Files(unittest.TestCase):
             self.assertEqual(back.hexdigest(), there.hexdigest())
             for name, pid in tree.pids().items():
                 self.assertLess(peak_kib(pid), 96 * 1024, name)
+            inside = box.run("sed -n 's/^VmHWM:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/1/status")["stdout"]
+            self.assertLess(int(inside), 8 * 1024)
 
         self.each(body)
 

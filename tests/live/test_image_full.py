@@ -26,6 +26,14 @@ os.makedirs("artifacts")
 plt.savefig("artifacts/walk.png", dpi=60)
 """
 
+FIGURES = """
+import matplotlib.pyplot as plt
+plt.plot([1, 4, 9])
+plt.show()
+_, axes = plt.subplots()
+axes.bar(["a", "b"], [1, 2])
+len(plt.get_fignums())
+"""
 NOISE = """
 import os, numpy, PIL.Image
 os.makedirs("artifacts", exist_ok=True)
@@ -70,6 +78,21 @@ class Full(unittest.TestCase):
             r = tree.run("python", PLOT + "print(sorted(os.listdir()))", timeout_seconds=60)
             self.assertIn("['artifacts', 'main.py']", r["stdout"])  # and nothing of matplotlib's own
             self.assertTrue(base64.b64decode(images[0]["data"]).startswith(b"\x89PNG"))
+
+        self.each(body)
+
+    def test_figures_of_an_evaluation(self):
+        """Shown or left open: each comes back once, and is closed."""
+
+        def body(tree):
+            box = Sandbox(tree)
+            for code, count in ((FIGURES, 2), ("len(plt.get_fignums())", 0)):
+                call = {"sandbox_id": box.id, "language": "python", "code": code, "timeout_seconds": 60}
+                answer = tree.finish(tree.start("sandbox_eval", call), 90)["result"]
+                r = answer["structuredContent"]
+                self.assertEqual((r["status"], r["value"], r["stderr"]), ("ok", str(count), ""), r)
+                images = [base64.b64decode(c["data"])[:8] for c in answer["content"] if c["type"] == "image"]
+                self.assertEqual(images, [b"\x89PNG\r\n\x1a\n"] * count)
 
         self.each(body)
 
