@@ -134,12 +134,12 @@ class Serving(Http_):
             self.assertTrue(all(pool.map(one, range(6))))
 
     def test_cancel(self):
-        """Gone within 250 ms, seen from the host: the best of three, for a machine that is busy."""
+        """Gone within 250 ms, seen from the host."""
         box = Sandbox(Http(self.server))
         for modern in (True, False):
             with self.subTest(modern=modern):
                 took = [self.cancelled(box, modern, f"{os.getpid()}.{modern:d}{i}") for i in range(3)]
-                self.assertLess(min(took), 0.25, took)
+                self.assertLess(max(took), 0.25, took)
         box.destroy()
 
     def cancelled(self, box, modern, number):
@@ -152,7 +152,7 @@ class Serving(Http_):
         s = socket.create_connection(("127.0.0.1", self.server.port), 20)
         s.sendall(f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{self.server.port}\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         pidfds = until(lambda: sleepers(number), 5, 0.01)
-        began = time.monotonic()
+        measure = pace.Measure()
         if modern:
             s.close()
         else:
@@ -161,7 +161,7 @@ class Serving(Http_):
         for fd in pidfds:
             self.assertTrue(select.select([fd], [], [], 5)[0])
             os.close(fd)
-        took = time.monotonic() - began
+        took = measure.ours()
         s.close()
         return took
 
