@@ -136,7 +136,8 @@ test_names(void **state)
 
 	(void)state;
 	assert_int_equal(policy_decide(&s, &m, &d), -EPERM);
-	assert_string_equal(d.message, "There is no profile of that name. There is: default, build.");
+	assert_string_equal(d.message,
+			    "There is no profile of that name. There is: default, build.");
 	m = (struct ipc_call_submit){.image = IPC_STR("bailey/sandbox:slim")};
 	assert_int_equal(policy_decide(&s, &m, &d), 0);
 	m.image = IPC_STR("bailey/sandbox:slim2");

@@ -76,6 +76,8 @@ static void
 test_rows(void **state)
 {
 	(void)state;
+	assert_int_equal(bench_creations(&side), 0);
+	assert_int_equal(report.n, 1);
 	assert_int_equal(bench_stays(&side), 0);
 	assert_int_equal(report.n, 3);
 	assert_true(fabs(report.rows[0].value - 4.0) < 1e-9);
@@ -92,7 +94,11 @@ test_failures(void **state)
 	assert_true(bench_stays(&side) < 0);
 	assert_true(isnan(report.rows[0].value) || report.rows[0].value >= 0);
 	(void)setup(state);
-	fail_at = 60; /* inside the last sandbox */
+	fail_at = 20; /* the tenth one's end */
+	assert_true(bench_creations(&side) < 0);
+	assert_true(sandboxes <= 1);
+	(void)setup(state);
+	fail_at = 60; /* inside the sandbox */
 	assert_true(bench_stays(&side) < 0);
 	assert_int_equal(sandboxes, 0);
 }
