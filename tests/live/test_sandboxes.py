@@ -377,9 +377,11 @@ class Sandboxes(unittest.TestCase):
                 for call in calls:
                     self.assertEqual(tree.wait(call)["stdout"], "x\n")
                 seen[round_] = {name: now_kib(pid) for name, pid in tree.pids().items()}
-            for name, kib in seen[9].items():
+            print(f"{seen[1]} {seen[9]}", file=sys.stderr)
+            for name, pid in tree.pids().items():
                 # The kept-output store fills up to its bound, which is shared memory, not counted here.
-                self.assertLess(kib - seen[1][name], 1024, (name, seen))
+                # What is in use for a moment is given back; what is leaked stays.
+                until(lambda: now_kib(pid) - seen[1][name] < 1024, 10)
 
     def test_the_alias(self):
         with Tree() as tree:
