@@ -39,7 +39,9 @@ clock_pass_in(struct event_base *base, uint64_t ms)
 __attribute__((visibility("default"))) int
 clock_gettime(clockid_t id, struct timespec *t)
 {
-	if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE && id != CLOCK_BOOTTIME)
+	/* libcurl 8 goes by the raw one. */
+	if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE && id != CLOCK_MONOTONIC_RAW &&
+	    id != CLOCK_BOOTTIME)
 		return (int)syscall(SYS_clock_gettime, id, t);
 	t->tv_sec = (time_t)(passed_ns / 1000000000);
 	t->tv_nsec = (long)(passed_ns % 1000000000);
