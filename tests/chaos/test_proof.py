@@ -6,8 +6,10 @@ import importlib.util
 import os
 import pathlib
 import socket
+import subprocess
 import sys
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "lib")]
@@ -70,6 +72,14 @@ class Proof(unittest.TestCase):
         self.assertEqual(held(proof.of_pool([], [], words)), [True])
         self.assertEqual(held(proof.of_pool([], [], words + "[  FAILED  ]")), [False])
         self.assertEqual(held(proof.of_pool([], [], "")), [False])
+
+    def test_a_process_that_ends_while_it_is_looked_at(self):
+        child = subprocess.Popen(["true"])
+        child.wait()
+        runs = watch.RunWatch(unittest.mock.Mock())
+        runs.carriers = unittest.mock.Mock(side_effect=[[child.pid], []])
+        self.assertEqual(runs.look("w"), 1)
+        self.assertEqual(runs.history.add.call_args_list[0].kwargs["outside"], [])
 
     def test_sockets_given_up_are_those_whose_other_end_is_closed(self):
         me = os.getpid()

@@ -48,6 +48,11 @@ def parent_of(pid):
     return int(stat.rsplit(")", 1)[1].split()[1]) if stat else 0
 
 
+def runs_on(pid):
+    stat = text(f"/proc/{pid}/stat")
+    return bool(stat) and stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
 def key_of(pid):
     """How the labels of its boxes name the tree of that supervisor."""
     return f"{pid}.{start_time(pid)}"
@@ -192,7 +197,7 @@ class RunWatch:
             with contextlib.suppress(OSError):
                 if inside and os.readlink(f"/proc/{pid}/ns/pid") != HOST_PIDS:
                     boxes.add(inside[0][:12])
-                elif text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[0] not in "ZX":
+                elif runs_on(pid):
                     outside.append(pid)
                 pids.append(pid)
         with self.lock:
