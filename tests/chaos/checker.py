@@ -113,6 +113,8 @@ class Index:
         box = self.box(e["box"])
         box["key"], box["engine"] = e["key"], e["engine"]
         box.setdefault(e["what"], e["t"])
+        if e["what"] == "destroy":
+            box["removed"] = e.get("was") or e["t"]
 
     def on_init(self, e):
         self.box(e["box"])["init"] = e["t"]
@@ -245,7 +247,7 @@ def i5(x):
     """What exists was meant to, and its end is recorded."""
     for e in x.events:
         if e["e"] == "ledger" and e["state"] is None:
-            if x.boxes[e["box"]].get("destroy", x.last) < e["t"] + SEEN_LATE:
+            if x.boxes[e["box"]].get("removed", x.last) < e["t"] + SEEN_LATE:
                 continue  # it came and went before its event was read
             tree = x.trees.get(x.of_key.get(e["key"]))
             if tree and (tree["left"] is None or tree["left"] > e["t"] + 1):

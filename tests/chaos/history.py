@@ -17,7 +17,7 @@ Every line has "t" (CLOCK_MONOTONIC, seconds) and "e", what happened:
     begun     word, due                       the run's first output; due: when its time is up
     seen      word, boxes, pids, outside      processes that carry the word; outside: those in no box
     dead      word                            all of them are gone
-    box       what, box, key, engine          the engine's word: create start die destroy
+    box       what, box, key, engine, was     the engine's word: create start die destroy; was: its own time of it
     init      box, pid; init_dead: box        PID 1 of the box, and its end
     ledger    box, key, state                 the ledger's record at the create event; null: none
     listing   engine, boxes                   [[box, key, state]]

@@ -176,6 +176,14 @@ class Checker(unittest.TestCase):
             put(events, 5.9, "begun", word=None, call="a/7", due=due)
             self.assertEqual(len([f for f in checker.check(events) if f[0] == "kept"]), found)
 
+    def test_a_box_that_was_gone_when_the_recorder_heard_of_it(self):
+        h = good()
+        at(h, "ledger").update(state=None)
+        at(h, "box", what="destroy").update(was=at(h, "ledger")["t"] - 0.1)
+        self.assertEqual(checker.check(h), [])
+        at(h, "box", what="destroy").update(was=at(h, "ledger")["t"] + 1)
+        self.assertEqual([name for name, *_ in checker.check(h)], ["I5"])
+
     def test_runc_itself_is_the_engines(self):
         events = good()
         at(events, "leftover").update(pids=[[5, "runc:[2:INIT]", "S", "c1"]])

@@ -272,9 +272,10 @@ class EngineWatch(threading.Thread):
         if what not in ("create", "start", "die", "destroy"):
             return
         labels = event["Actor"]["Attributes"]
-        self._note(what, event["Actor"]["ID"], box_key(labels), labels.get("name", ""))
+        was = event["timeNano"] / 1e9 - time.time() + time.monotonic() if "timeNano" in event else None
+        self._note(what, event["Actor"]["ID"], box_key(labels), labels.get("name", ""), was)
 
-    def _note(self, what, box, key, name):
+    def _note(self, what, box, key, name, was=None):
         short = box[:12]
         with self.condition:
             known = self.boxes.setdefault(short, {"id": box, "key": key, "name": name, "state": what, "pid": 0})
@@ -282,7 +283,7 @@ class EngineWatch(threading.Thread):
             self.seen[short] = known
             if what == "destroy":
                 del self.boxes[short]
-        self.history.add("box", what=what, box=short, key=key, engine=self.name)
+        self.history.add("box", what=what, box=short, key=key, engine=self.name, was=was)
         if what == "create":
             supervisor = self.supervisors.get(key)
             held = ledger(supervisor) if supervisor else None
