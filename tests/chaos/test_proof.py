@@ -81,6 +81,12 @@ class Proof(unittest.TestCase):
         self.assertEqual(runs.look("w"), 1)
         self.assertEqual(runs.history.add.call_args_list[0].kwargs["outside"], [])
 
+    def test_an_event_after_the_end_brings_no_box_back(self):
+        engine = watch.EngineWatch(unittest.mock.Mock(), "calm", "/nowhere")
+        for what in ("create", "destroy", "start"):
+            engine._note(what, "ab" * 32, "1.1", "n")
+        self.assertEqual(engine.boxes, {})
+
     def test_sockets_given_up_are_those_whose_other_end_is_closed(self):
         me = os.getpid()
         before = watch.given_up(me)

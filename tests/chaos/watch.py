@@ -277,6 +277,8 @@ class EngineWatch(threading.Thread):
 
     def _note(self, what, box, key, name, was=None):
         short = box[:12]
+        if self.seen.get(short, {}).get("state") == "destroy":
+            return  # an event that was overtaken by the end
         with self.condition:
             known = self.boxes.setdefault(short, {"id": box, "key": key, "name": name, "state": what, "pid": 0})
             known["state"] = what
