@@ -76,6 +76,20 @@ on_watch_counter(void *ctx, struct link *l, const struct ipc_row *row)
 		counters_take(&x->counters, row->u.watch_counter.which, TAKE_FD(fd));
 }
 
+/* The reaper ends what it was not asked to end only where the tree stops, and may hear of that
+ * before we do: its calls are withdrawn, as in broker_stop, and not lost. */
+static void
+withdraw_unused(struct box *x, uint32_t cause)
+{
+	struct run *r, *next;
+
+	for (r = TAILQ_FIRST(&x->runs); r && cause == CAUSE_UNUSED; r = next) {
+		next = TAILQ_NEXT(r, box_entry);
+		if (r->phase == PHASE_GRANTED || r->phase == PHASE_ACTIVE)
+			run_cancel(r, CAUSE_OWNER_GONE);
+	}
+}
+
 static void
 on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
 {
@@ -84,6 +98,7 @@ on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (!x)
 		return;
+	withdraw_unused(x, row->u.watch_killed.cause);
 	if (x->state < BOX_ENDING)
 		x->cause = (enum end_cause)row->u.watch_killed.cause;
 	box_event(x, ON_KILLED);
@@ -116,6 +131,8 @@ on_order_kill(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (!b->engine)
 		return; /* not configured yet; the order comes again */
+	if (x)
+		withdraw_unused(x, m->cause);
 	if (x && x->state < BOX_ENDING)
 		box_end(x, (enum end_cause)m->cause);
 	if (m->container.len && str_copy(id, sizeof(id), m->container.data, m->container.len) == 0)

@@ -113,6 +113,31 @@ test_counters_are_kept_with_their_box(void **state)
 	assert_int_equal(close(fd), 0);
 }
 
+/* The reaper hears of a stop when we do, and may be the first to say so. */
+static void
+test_a_stop_that_the_reaper_tells_first(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t calls[2], box[2];
+
+	(void)state;
+	fake.guest.exit = false;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	for (size_t i = 0; i < 2; i++) {
+		calls[i] = submit(c, BOX_SHELL);
+		assert_true(granted(c, calls[i]));
+		world_settle();
+		box[i] = run_of(c, calls[i])->box->id;
+	}
+	reaper_says(IPC_ROW(watch_killed, .box = box[0], .cause = CAUSE_UNUSED));
+	reaper_says(IPC_ROW(order_kill, .box = box[1], .container = IPC_STR(fake_box(box[1])->id),
+			    .cause = CAUSE_UNUSED));
+	for (size_t i = 0; i < 2; i++) {
+		assert_true(ended(c, calls[i]));
+		assert_int_equal(seen_of(c, calls[i])->end.status, RUN_cancelled);
+	}
+}
+
 static void
 test_a_kill_order_ends_a_live_box(void **state)
 {
@@ -279,6 +304,7 @@ main(void)
 		T(test_orders_before_the_settings),
 		T(test_rows_about_unknown_boxes_mean_nothing),
 		T(test_counters_are_kept_with_their_box),
+		T(test_a_stop_that_the_reaper_tells_first),
 		T(test_a_kill_order_ends_a_live_box),
 		T(test_removal_without_autoremove_and_with_an_unwilling_engine),
 		T(test_a_new_reaper_hears_of_every_box),
