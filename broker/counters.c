@@ -15,13 +15,13 @@
 #include "broker.h"
 
 static const struct source {
+	const char *key; /* of its line */
 	enum host_figure figure;
-	const char *key;       /* of its line */
 	uint32_t bare_divisor; /* where the file is one number alone: by what; 0: it never is */
 } sources[COUNTERS] = {
-	[COUNTER_USAGE] = {FIG_CURRENT, "", 1},        [COUNTER_PEAK] = {FIG_PEAK, "", 1},
-	[COUNTER_OOM] = {FIG_OOM, "oom_kill", 0},      [COUNTER_PIDS] = {FIG_PIDS, "max", 0},
-	[COUNTER_CPU] = {FIG_CPU, "usage_usec", 1000}, /* v1 counts nanoseconds */
+	[COUNTER_USAGE] = {"", FIG_CURRENT, 1},        [COUNTER_PEAK] = {"", FIG_PEAK, 1},
+	[COUNTER_OOM] = {"oom_kill", FIG_OOM, 0},      [COUNTER_PIDS] = {"max", FIG_PIDS, 0},
+	[COUNTER_CPU] = {"usage_usec", FIG_CPU, 1000}, /* v1 counts nanoseconds */
 };
 
 void

@@ -120,6 +120,7 @@ test_fdpass_no_place_left(void **state)
 	int fd = -7;
 
 	(void)state;
+	test_needs_own_fds();
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;
 	none.rlim_cur = 3; /* what is open stays open */
