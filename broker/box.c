@@ -394,7 +394,7 @@ static void
 act_died(struct box *x)
 {
 	died(x);
-	box_runs_ended(x); /* asks the reaper for the figures first: links keep order */
+	box_runs_ended(x); /* reads the counters while there are any */
 	box_tell_kill(x);
 	box_close_stream(x);
 }

@@ -52,7 +52,7 @@ void session_resume(struct session *s, uint64_t host_seq);
 struct session_run *
 session_run_resume(struct session *s, uint32_t number, const uint64_t *sent, const uint64_t *tail);
 bool session_owes(const struct session *s, bool now); /* an acknowledgement is due */
-void session_heard(struct session *s);                /* a pong came */
+bool session_heard(struct session *s);                /* a pong came; true: it ends a doubt */
 void session_mark(struct session *s);                 /* what has come so far is done with */
 /* All return 0 when there is nothing to write. */
 size_t session_ack(struct session *s, uint8_t *out); /* up to the mark */

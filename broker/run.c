@@ -2,9 +2,9 @@
  * broker/run.c - one call from its admission to its one call_ended.
  *
  * Runs in: bailey-broker.
- * Input: frames of an untrusted frontend, frames of a hostile guest, figures of
- *        the reaper, fates of boxes.
- * Owns: struct run; it is freed by run_finish or run_cancel and nowhere else.
+ * Input: frames of an untrusted frontend, frames of a hostile guest, counters of
+ *        the kernel, fates of boxes.
+ * Owns: struct run; run_finish, run_account, run_cancel and run_forget free it.
  *
  * QUEUED (admission.c holds it) - STARTING (a box is being made or updated for
  * it) - GRANTED (its specification may come) - ACTIVE (RUN was written) -

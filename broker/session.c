@@ -395,11 +395,14 @@ session_ack(struct session *s, uint8_t *out)
 	return guest_frame_write(out, GUEST_h_ack, 0, 0, 0, payload, sizeof(payload));
 }
 
-void
+bool
 session_heard(struct session *s)
 {
+	bool was = s->doubted;
+
 	s->pong_ms = clock_now_ms();
 	s->doubted = false;
+	return was;
 }
 
 void
@@ -407,7 +410,7 @@ session_resume(struct session *s, uint64_t host_seq)
 {
 	s->host_seq = s->host_acked = host_seq;
 	s->hello = s->ready = s->stands = true;
-	session_heard(s);
+	(void)session_heard(s);
 	s->chatter = 0;
 }
 

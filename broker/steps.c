@@ -182,14 +182,16 @@ on_frame(void *ctx, const struct guest_frame *f)
 		box_end(x, CAUSE_BAD_FRAME);
 		return;
 	}
-	if (f->row->type == GUEST_g_stands)
+	if (f->row->type == GUEST_g_stands) {
 		resume_on_stands(x, f);
-	else if (f->row->type == GUEST_g_pong)
-		session_heard(&x->session);
-	else if ((r = box_run(x, f->run))) /* only frames of a run carry its number */
+	} else if (f->row->type == GUEST_g_pong) {
+		if (session_heard(&x->session))
+			broker_soon(x->b);     /* somebody may wait for one that is fit */
+	} else if ((r = box_run(x, f->run))) { /* only frames of a run carry its number */
 		run_guest_frame(r, f);
-	else if (f->row->type == GUEST_g_exit)
+	} else if (f->row->type == GUEST_g_exit) {
 		adopt_mark(x); /* of parts that were told to end: its number is not kept any more */
+	}
 }
 
 static void

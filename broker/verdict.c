@@ -8,7 +8,7 @@
  * state of the file systems is the guest's word, and so are exit code and signal.
  *
  * Runs in: bailey-broker.
- * Input: the guest's EXIT (not trusted once user code ran), the reaper's figures.
+ * Input: the guest's EXIT (not trusted once user code ran), the kernel's counters.
  * Owns: nothing.
  */
 #include <errno.h>

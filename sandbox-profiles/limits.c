@@ -80,8 +80,9 @@ confine_limits(enum confine_table table)
 		/* A connection and five counters for each sandbox (512), and one for each frontend
 		 * (2048) and each engine call under way. */
 		{BROKERS, RLIMIT_NOFILE, 8192},
-		/* A pidfd and five counters for each sandbox the broker can have (512). */
-		{BIT(TABLE_REAPER), RLIMIT_NOFILE, 4096},
+		/* A pidfd and five counters for each sandbox the broker can have (512), and once
+		 * more the counters that a busy broker has not taken yet. */
+		{BIT(TABLE_REAPER), RLIMIT_NOFILE, 8192},
 		/* Children inherit it and need the broker's number. */
 		{BIT(TABLE_SUPERVISOR), RLIMIT_NOFILE, 8192},
 #ifndef BAILEY_NO_FILTER /* a sanitizer's shadow is terabytes of address space */

@@ -303,6 +303,7 @@ note_ready(const struct child *ready)
 /* ---- the machine ---- */
 
 #define NO_EVENT CHILD_EVENTS
+#define HELD_MS 1000u /* a next try as soon as that: what was sent meanwhile waits for it */
 
 /* The event that follows at once, or NO_EVENT. */
 static enum child_event
@@ -319,9 +320,9 @@ act_start(struct child *c)
 	child_why(c, "it could not be started: %s%s", strerrordesc_np(-r), hint);
 	if (c->pid != 0)
 		return CHILD_EV_FAULT; /* it runs, but cannot be told what it needs */
-	wiring_unstarted(c);
-	link_free(c->link);
-	c->link = NULL;
+	if (children_delay_ms(c->failures + 1) > HELD_MS)
+		wiring_unstarted(c);
+	link_free(TAKE(c->link));
 	return c->tree->stopping || c->id == CHILD_FRONTEND ? CHILD_EV_END : CHILD_EV_EXIT;
 }
 

@@ -32,8 +32,8 @@ def measure(tree):
     }
 
 
-# Each box costs the reaper a pidfd and its counters, the broker a connection.
-FDS_A_BOX = {"bailey-reaper": 6, "bailey-broker": 1}
+# Each box costs the reaper a pidfd and its counters, the broker a connection and the same counters.
+FDS_A_BOX = {"bailey-reaper": 6, "bailey-broker": 6}
 KILLS_MAX = 9  # of each: after ten failures without half a minute of peace a restart takes a minute
 
 

@@ -9,6 +9,15 @@
 static struct tree t;
 static int launches[CHILD_COUNT];
 static bool launch_fails, child_exits_at_once;
+static uint32_t given_up; /* failures at the first time its links were dropped */
+
+void __wrap_wiring_unstarted(struct child *c);
+void
+__wrap_wiring_unstarted(struct child *c)
+{
+	if (given_up == 0)
+		given_up = c->failures + 1;
+}
 
 int __wrap_launch(struct child *c);
 int
@@ -33,6 +42,7 @@ setup(void **state)
 	memset(&t, 0, sizeof(t));
 	memset(launches, 0, sizeof(launches));
 	launch_fails = child_exits_at_once = false;
+	given_up = 0;
 	t.base = event_base_new();
 	t.serve.stdio = true;
 	children_init(&t);
@@ -250,6 +260,21 @@ test_launch_that_fails_is_repeated_with_pauses(void **state)
 	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STARTING);
 }
 
+/* One failed fork costs no call: what waits in the link is read after the next try. Whoever waits
+ * for more than a second is told that there is nobody. */
+static void
+test_links_of_a_broker_that_cannot_be_launched(void **state)
+{
+	(void)state;
+	launch_fails = true;
+	start(CHILD_BROKER);
+	loop_for_ms(1200);
+	assert_int_equal(given_up, 0);
+	loop_for_ms(2500);
+	assert_true(given_up > 0);
+	assert_in_range(children_delay_ms(given_up), 1001, 2000);
+}
+
 static void
 test_frontend_that_cannot_be_launched_is_over(void **state)
 {
@@ -386,6 +411,7 @@ main(void)
 		T(test_one_frontend_of_many),
 		T(test_end_of_the_stunnel_keeper_ends_the_tree),
 		T(test_launch_that_fails_is_repeated_with_pauses),
+		T(test_links_of_a_broker_that_cannot_be_launched),
 		T(test_frontend_that_cannot_be_launched_is_over),
 		T(test_ready),
 		T(test_ready_in_another_version),
