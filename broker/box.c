@@ -252,8 +252,7 @@ static void
 act_up(struct box *x)
 {
 	x->session.pong_ms = clock_now_ms();
-	(void)box_send(x, GUEST_h_ping, NULL,
-		       0); /* it waits for more than a hello, but not as long */
+	box_ping(x); /* it waits for more than a hello, but not as long */
 }
 
 static void

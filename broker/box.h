@@ -85,20 +85,13 @@ enum box_event {
 };
 
 /* ---- counters.c: what the kernel counted of a box ---- */
-struct counters {
-	int fd[COUNTERS]; /* enum counter_no; -1: not available */
-};
 struct figures {
 	uint32_t have; /* enum host_figure */
 	uint64_t cpu_us, current_bytes, peak_bytes, oom_kills, pids_hits;
 };
-void counters_init(struct counters *c);
-/* Takes fd, -1 being none; another one of that number is closed. */
-void counters_take(struct counters *c, uint32_t which, int fd);
 /* A file that is missing or odd just leaves its figure out. current: memory in use now as well,
  * which only a baseline needs; a read costs microseconds of a call. */
 void counters_read(const struct counters *c, bool current, struct figures *ret);
-void counters_close(struct counters *c);
 
 enum pooled { POOL_NOT, POOL_STARTING, POOL_READY };
 struct box {
@@ -162,6 +155,7 @@ void box_tell_deadline(struct box *x); /* the earliest of its runs, where that c
 /* Reads the counters anew, as where the next run starts; none is known while they are not there. */
 void box_baseline(struct box *x);
 int box_send(struct box *x, enum guest_type type, const void *payload, size_t len); /* control */
+void box_ping(struct box *x); /* a dead stream says so itself */
 /* Acknowledges what came where it is due; now: all of it. */
 void box_ack(struct box *x, bool now);
 void box_grave_empty(struct broker *b);

@@ -89,7 +89,7 @@ runs_gone(struct box *x)
 	struct run *r;
 
 	while ((r = TAILQ_FIRST(&x->runs)))
-		run_box_gone(r);
+		run_finish(r, RUN_lost, NULL, 0);
 }
 
 /* A run in a sandbox took its copy as it started, unless none was known by then. */
@@ -219,6 +219,12 @@ all_handed_on(const struct box *x)
 	if (r->front && r->front->link && link_queued(r->front->link) > 0)
 		return false;
 	return true;
+}
+
+void
+box_ping(struct box *x)
+{
+	(void)box_send(x, GUEST_h_ping, NULL, 0);
 }
 
 void

@@ -5,7 +5,7 @@
  * Runs in: bailey-broker.
  * Input: files of the kernel, v1 or v2; any may be missing, and none can be read any more once the
  *        engine has removed the cgroup: its figure is then left out.
- * Owns: the open files of one box.
+ * Owns: nothing.
  *
  * Read here and not by the reaper: asking it took a tenth of a millisecond of every call.
  */
@@ -23,24 +23,6 @@ static const struct source {
 	[COUNTER_OOM] = {"oom_kill", FIG_OOM, 0},      [COUNTER_PIDS] = {"max", FIG_PIDS, 0},
 	[COUNTER_CPU] = {"usage_usec", FIG_CPU, 1000}, /* v1 counts nanoseconds */
 };
-
-void
-counters_init(struct counters *c)
-{
-	for (size_t i = 0; i < COUNTERS; i++)
-		c->fd[i] = -1;
-}
-
-void
-counters_take(struct counters *c, uint32_t which, int fd)
-{
-	cleanup_close int own = fd;
-
-	if (which >= COUNTERS)
-		return;
-	cleanup_closep(&c->fd[which]);
-	c->fd[which] = TAKE_FD(own);
-}
 
 /* The number behind key at the start of a line, or in the first line where key is "". Cuts text. */
 static bool
@@ -93,12 +75,4 @@ counters_read(const struct counters *c, bool current, struct figures *ret)
 	ret->oom_kills = value[COUNTER_OOM];
 	ret->pids_hits = value[COUNTER_PIDS];
 	ret->cpu_us = value[COUNTER_CPU];
-}
-
-void
-counters_close(struct counters *c)
-{
-	for (size_t i = 0; i < COUNTERS; i++)
-		cleanup_closep(&c->fd[i]);
-	counters_init(c);
 }

@@ -59,7 +59,7 @@ ping_one(struct box *x)
 	if (!x->attach || !x->session.hello || x->state >= BOX_ENDING)
 		return;
 	x->session.chatter = 0;
-	(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */
+	box_ping(x);
 	box_ack(x, true);
 }
 

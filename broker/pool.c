@@ -425,7 +425,7 @@ doubt_one(const struct pool *p)
 	TAILQ_FOREACH(x, &p->ready, pool_entry)
 	{
 		x->session.doubted = true;
-		(void)box_send(x, GUEST_h_ping, NULL, 0); /* a dead stream says so itself */
+		box_ping(x);
 	}
 }
 

@@ -544,12 +544,6 @@ run_box_ended(struct run *r, enum end_cause cause)
 }
 
 void
-run_box_gone(struct run *r)
-{
-	run_finish(r, RUN_lost, NULL, 0);
-}
-
-void
 run_let_go(struct run *r, enum run_status status)
 {
 	send_ended(r, status, run_status_advice(status), 0, NULL);

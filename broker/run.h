@@ -75,7 +75,6 @@ void run_finish(struct run *r, enum run_status status, const char *message, uint
 void run_box_ready(struct run *r);
 void run_box_failed(struct run *r, const struct engine_result *why);
 void run_box_ended(struct run *r, enum end_cause cause); /* no EXIT came */
-void run_box_gone(struct run *r);
 void run_guest_frame(struct run *r, const struct guest_frame *f);
 
 /* What run.c and frames.c share. */

@@ -3,7 +3,7 @@
  *
  * Two codecs share the msgpack subset in wire.c: host rows (codec.c) and the
  * run specification (spec.c). guest.c holds guest frames. What guest/ links is wire.c, spec.c,
- * guest.c, crc32c.c and status.c; codec.c, pack.c, link.c and fdpass.c are the host's.
+ * guest.c, crc32c.c and status.c; codec.c, pack.c, link.c, fdpass.c and counters.c are the host's.
  */
 #ifndef BAILEY_IPC_H
 #define BAILEY_IPC_H
@@ -204,6 +204,15 @@ int link_fd(const struct link *l);
 void link_read_out(struct link *l);
 /* Tries to send what is queued without the loop; for the last words of a process. */
 int link_flush(struct link *l);
+
+/* ---- counters.c: what watch_counter carries, of one box ---- */
+struct counters {
+	int fd[COUNTERS]; /* enum counter_no; -1: not available */
+};
+void counters_init(struct counters *c);
+/* Takes fd, -1 being none; another one of that number is closed. */
+void counters_take(struct counters *c, uint32_t which, int fd);
+void counters_close(struct counters *c);
 
 /* ---- fdpass.c: for link.c alone; whole packets, nothing waits ----
  * fdpass_send: fd -1: none passed. fdpass_recv: the packet's length (0 at the end of the link)

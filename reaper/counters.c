@@ -3,7 +3,7 @@
  * Runs in: bailey-reaper.
  * Input: /proc/PID/cgroup and the cgroup file system; trusted, but any file may
  *	be missing (older kernels, unusual mounts): its figure is then left out.
- * Owns: the open files of one box, for the broker that comes next.
+ * Owns: nothing; what it opens is kept with the box, for the broker that comes next.
  */
 #include "reaper.h"
 
@@ -24,13 +24,6 @@ static const struct place {
 	[COUNTER_PIDS] = {"pids", "pids.events", "pids.events"},
 	[COUNTER_CPU] = {"cpuacct", "cpuacct.usage", "cpu.stat"},
 };
-
-void
-counters_init(struct counters *c)
-{
-	for (size_t i = 0; i < COUNTERS; i++)
-		c->fd[i] = -1;
-}
 
 /* True when the comma separated list holds name. */
 static bool
@@ -112,12 +105,4 @@ counters_pass(const struct counters *c, struct link *to, uint64_t box)
 		if (c->fd[i] != -1)
 			(void)link_send_fd(to, IPC_ROW(watch_counter, .box = box, .which = i),
 					   c->fd[i]);
-}
-
-void
-counters_close(struct counters *c)
-{
-	for (size_t i = 0; i < COUNTERS; i++)
-		cleanup_closep(&c->fd[i]);
-	counters_init(c);
 }

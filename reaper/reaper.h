@@ -110,15 +110,10 @@ int kill_send(int pidfd, int sig); /* 0 or SIGKILL, nothing else: -EINVAL */
 bool kill_is_dead(int pidfd);
 
 /* ---- counters.c: a box's cgroup counters ---- */
-struct counters {
-	int fd[COUNTERS]; /* enum counter_no; -1: not available */
-};
-void counters_init(struct counters *c);
 /* Opens what there is; a missing file just leaves its figure out. */
 void counters_open(struct counters *c, int proc_fd, int cgroup_fd, uint32_t pid);
 void
 counters_pass(const struct counters *c, struct link *to, uint64_t box); /* watch_counter each */
-void counters_close(struct counters *c);
 
 /* ---- deadline.c: one timer for all boxes ---- */
 struct deadline {

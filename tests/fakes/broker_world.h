@@ -111,5 +111,13 @@ size_t boxes_in(enum box_state s);
 void reaper_says(const struct ipc_row *row);
 void reaper_connect(void); /* a new link, as after a restart */
 void wait_warm(enum box_class c, uint32_t n);
+/* The pool starts at this client's word, and holds what it holds at first. */
+static inline void
+world_warm(struct client *c)
+{
+	(void)link_send(c->link, IPC_ROW(warm_hint, ));
+	wait_warm(BOX_PYTHON, 2);
+	wait_warm(BOX_SHELL, 1);
+}
 
 #endif

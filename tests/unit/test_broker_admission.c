@@ -130,9 +130,7 @@ test_memory_cap_and_pool_giving_way(void **state)
 
 	(void)state;
 	w->b.memory_max_bytes = UINT64_C(2304) << 20;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	call = submit_with(c, big); /* fits only when waiting boxes are ended */
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);

@@ -1,4 +1,4 @@
-/* broker/counters.c: files of v1 and v2, missing and odd ones, descriptors owned and closed. */
+/* broker/counters.c: files of v1 and v2, missing and odd ones. */
 #include "test.h"
 #include "broker.h"
 
@@ -124,19 +124,6 @@ test_odd_content_is_no_figure(void **state)
 	}
 }
 
-static void
-test_descriptors_are_owned(void **state)
-{
-	(void)state;
-	take_v1();
-	take_v1();
-	assert_int_equal(test_open_fds(), fds + COUNTERS);
-	counters_take(&c, COUNTERS, file("1\n"));
-	counters_take(&c, UINT32_MAX, file("1\n"));
-	counters_take(&c, UINT32_MAX, -1);
-	assert_int_equal(test_open_fds(), fds + COUNTERS);
-}
-
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -147,7 +134,6 @@ main(void)
 		T(test_v2),
 		T(test_what_cannot_be_read_is_left_out),
 		T(test_odd_content_is_no_figure),
-		T(test_descriptors_are_owned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

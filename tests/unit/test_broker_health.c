@@ -51,9 +51,7 @@ test_pool_figures(void **state)
 	struct client *c = world_client(0, OWNER_UID, 1);
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	ask(c);
 	assert_int_equal(c->pool[BOX_PYTHON].ready, 2);
 	assert_int_equal(c->pool[BOX_PYTHON].target, 2);

@@ -12,9 +12,7 @@ test_every_live_box_is_pinged(void **state)
 	uint32_t before;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	assert_int_equal(fake.host_frames[GUEST_h_ping], 3); /* at once, for each hello heard */
 	before = fake.host_frames[GUEST_h_ping];
 	world_later(1000);
@@ -55,9 +53,7 @@ test_baselines_stay_fresh(void **state)
 	uint32_t reads;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	reads = w->reaper.reads;
 	w->reaper.baseline.cpu_us = 77;
 	world_later(3000);

@@ -184,9 +184,7 @@ test_a_new_reaper_hears_of_every_box(void **state)
 	uint64_t call;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	fake.guest.exit = false;
 	call = submit(c, BOX_SHELL);
 	assert_true(granted(c, call));

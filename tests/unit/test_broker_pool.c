@@ -17,9 +17,7 @@ test_asleep_until_the_first_hint(void **state)
 	(void)state;
 	world_later(2000);
 	assert_int_equal(fake.calls[OP_PROBE] + fake.calls[OP_CREATE], 0);
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	assert_int_equal(pool(BOX_NODE)->target, 0);
 	assert_int_equal(w->b.memory_bytes, (uint64_t)3 * 512 << 20);
 	assert_true(TAILQ_FIRST(&pool(BOX_SHELL)->ready)->baseline.have & FIG_CURRENT);
@@ -60,9 +58,7 @@ test_no_refill_beside_the_start_of_a_lone_call(void **state)
 	uint32_t made;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	made = fake.calls[OP_CREATE];
 	fake.guest.exit = false;
 	assert_true(granted(c, submit(c, BOX_SHELL)));
@@ -83,9 +79,7 @@ test_no_refill_beside_a_call_while_one_is_ready(void **state)
 	uint64_t call;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	fake.guest.exit = false;
 	call = submit(c, BOX_PYTHON);
 	assert_true(granted(c, call));
@@ -104,9 +98,7 @@ test_emptied_after_five_idle_minutes_and_woken_again(void **state)
 	struct client *c = world_client(0, OWNER_TREE, 1);
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	for (int i = 0; i < 100; i++)
 		world_later(2000);
 	assert_int_equal(pool(BOX_PYTHON)->n_ready, 2);
@@ -125,9 +117,7 @@ test_a_silent_box_is_not_handed_out(void **state)
 	uint64_t call;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	fake.guest.pong = false;
 	world_skew_ms += 6000;
 	call = submit(c, BOX_SHELL);
@@ -148,9 +138,7 @@ test_a_box_that_owes_a_heartbeat_is_not_handed_out(void **state)
 	uint64_t call, box;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	box = TAILQ_FIRST(&pool(BOX_SHELL)->ready)->id;
 	fake.guest.pong = false;
 	world_later(1600);
@@ -177,9 +165,7 @@ test_a_death_puts_the_others_in_doubt(void **state)
 	uint64_t call;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	fake.guest.pong = false;
 	fake_die(TAILQ_FIRST(&pool(BOX_PYTHON)->ready)->id);
 	world_settle();
@@ -203,9 +189,7 @@ test_a_dead_waiting_box_is_replaced(void **state)
 	struct box *x;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	x = TAILQ_FIRST(&pool(BOX_PYTHON)->ready);
 	fake_die(x->id);
 	assert_int_equal(pool(BOX_PYTHON)->n_ready, 1);
@@ -294,9 +278,7 @@ test_misses_raise_and_calm_lowers_the_target(void **state)
 	struct client *c = world_client(0, OWNER_TREE, 1);
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	fake.guest.exit = false;
 	for (int i = 0; i < 8; i++)
 		(void)submit(c, BOX_PYTHON);
@@ -317,9 +299,7 @@ test_a_full_house_makes_room(void **state)
 	struct client *c = world_client(0, OWNER_TREE, 1);
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	pool_used(&w->b, profile_find("", 0), BOX_PYTHON, true);
 	world_later(1000);
 	wait_warm(BOX_PYTHON, 3);

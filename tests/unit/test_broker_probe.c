@@ -87,9 +87,7 @@ test_a_new_image_drains_the_pool(void **state)
 	uint64_t old;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	old = TAILQ_FIRST(&w->b.pools[0][BOX_SHELL].ready)->id;
 	fake.image_id[8] = '7';
 	world_later(1500);

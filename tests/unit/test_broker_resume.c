@@ -387,6 +387,15 @@ test_a_guest_that_says_everything_else(void **state)
 	assert_null(box_in(BOX_CLAIMED));
 }
 
+static void
+cancel_meanwhile(struct client *c, uint64_t call)
+{
+	fake.guest.obeys = false;
+	resume(c, call, 6);
+	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
+	assert_true(ended(c, call));
+}
+
 /* Cancelled before its session goes on: its guest is told with a number that follows. */
 static void
 test_a_call_cancelled_meanwhile(void **state)
@@ -395,10 +404,7 @@ test_a_call_cancelled_meanwhile(void **state)
 	struct client *c = world_client(0, OWNER_UID, 1);
 
 	(void)state;
-	fake.guest.obeys = false;
-	resume(c, call, 6);
-	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
-	assert_true(ended(c, call));
+	cancel_meanwhile(c, call);
 	assert_int_equal(seen_of(c, call)->end.status, RUN_cancelled);
 	assert_int_equal(fake.host_frames[GUEST_h_end], 0);
 	assert_null(TAILQ_FIRST(&box_in(BOX_CLAIMED)->runs)->timer);
@@ -423,10 +429,7 @@ test_a_cancelled_run_that_never_stands(void **state)
 	struct client *c = world_client(0, OWNER_UID, 1);
 
 	(void)state;
-	fake.guest.obeys = false;
-	resume(c, call, 6);
-	(void)link_send(c->link, IPC_ROW(call_cancel, .call = call));
-	assert_true(ended(c, call));
+	cancel_meanwhile(c, call);
 	answer(1, "", 0);
 	world_settle();
 	assert_non_null(box_in(BOX_STAYS));

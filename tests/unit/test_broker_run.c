@@ -10,9 +10,7 @@ test_warm_call_runs_and_box_goes(void **state)
 	uint64_t call;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	fake.guest.out = "hello\n";
 	call = submit(c, BOX_PYTHON);
 	assert_true(ended(c, call));
@@ -441,9 +439,7 @@ test_memory_widened_before_the_grant(void **state)
 	uint64_t call, sum;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	sum = w->b.memory_bytes;
 	fake.hold[OP_UPDATE] = true;
 	call = submit_with(c, m);

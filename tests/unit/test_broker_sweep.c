@@ -155,9 +155,7 @@ test_a_gap_in_the_events_shows_who_vanished(void **state)
 	struct box *x;
 
 	(void)state;
-	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_PYTHON, 2);
-	wait_warm(BOX_SHELL, 1);
+	world_warm(c);
 	x = TAILQ_FIRST(&w->b.pools[0][BOX_PYTHON].ready);
 	fake_box(x->id)->removed = true; /* and nobody told us */
 	fake.live_now--;
