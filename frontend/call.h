@@ -42,7 +42,7 @@ struct output_view {
 	bool utf8, hidden;
 };
 void output_init(struct output *o);
-/* Keeps the first max bytes and nothing else. */
+/* From now on one that was initialised keeps the first max bytes and nothing else. */
 void output_init_whole(struct output *o, size_t max);
 void output_done(struct output *o);
 void output_add(struct output *o, const uint8_t *data, size_t len, bool tail);

@@ -162,6 +162,7 @@ test_output_credit_is_wide_for_what_is_wanted(void **state)
 
 	(void)state;
 	fill();
+	output_init(&o);
 	output_init_whole(&o, wanted);
 	for (; sent < wanted + 2 * GUEST_WINDOW; sent += 1024) {
 		assert_true(sent + 1024 <= limit);
