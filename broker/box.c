@@ -210,7 +210,7 @@ act_start(struct box *x)
 {
 	uint32_t whole = policy_whole_cpus(x->limits.cpus_milli);
 	struct guest_h_hello h = {.version = GUEST_VERSION,
-				  .box_class = x->prestart ? x->box_class : BOX_SHELL,
+				  .box_class = x->prestart ? x->box_class : BOX_NOTHING,
 				  .deadman_ms = DEADMAN_MS,
 				  .lifetime_s = x->lifetime_s,
 				  .cpus = whole,

@@ -136,7 +136,7 @@ box_new(struct broker *b, const struct profile *p, enum box_class c, bool presta
 			  .state = BOX_ASKED,
 			  .kept = KEEP_NONE,
 			  .box_class = c,
-			  .prestart = prestart && c != BOX_SHELL,
+			  .prestart = prestart,
 			  .profile = p,
 			  .limits = *limits,
 			  .lifetime_s = lifetime_s,

@@ -145,7 +145,7 @@ on_opened(void *ctx, uint64_t tag, const struct engine_result *r)
 	}
 }
 
-/* Class 0 from a box that should prestart: the image has no such interpreter. */
+/* Nothing, from a box that should prestart: the image has no such interpreter. */
 static bool
 class_matches(struct box *x, const struct guest_frame *f)
 {
@@ -153,9 +153,9 @@ class_matches(struct box *x, const struct guest_frame *f)
 
 	if (!x->prestart || guest_get_g_ready(f->payload, f->len, &m) < 0)
 		return false;
-	if (m.box_class == BOX_SHELL)
+	if (m.box_class == BOX_NOTHING)
 		x->prestart = false;
-	return m.box_class == BOX_SHELL || m.box_class == (uint32_t)x->box_class;
+	return m.box_class == BOX_NOTHING || m.box_class == (uint32_t)x->box_class;
 }
 
 static bool

@@ -26,7 +26,7 @@
 static void
 children_want_spare(struct guest *g, uint32_t in_ms)
 {
-	if (g->hello.box_class == BOX_SHELL)
+	if (prestart_is_shell(g))
 		g->spare_at_ms = clock_now_ms() + in_ms;
 }
 

@@ -78,7 +78,7 @@ void feed_close(struct feed *f);
  * run fails with. */
 int launch_fill_run(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
 		    uint32_t cpus);
-/* The same for an interpreter that will wait, or a shell that ends at once. */
+/* The same for the interpreter that is to wait in a box of this class. */
 int launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus);
 /* Writes the code where the run expects it. 0 or errno. */
 int launch_write_code(const struct guest_spec *spec);
@@ -86,9 +86,10 @@ int launch_write_code(const struct guest_spec *spec);
 bool launch_is_startup_env(const char *item, size_t len);
 
 /* ---- prestart.c ---- */
-void prestart_begin(struct guest *g);      /* once, when DUE and no run has come */
-void prestart_on_control(struct guest *g); /* the control descriptor is readable */
-void prestart_on_report(struct guest *g);  /* its runner has something to say, or is gone */
+void prestart_begin(struct guest *g);          /* once, when DUE and no run has come */
+bool prestart_is_shell(const struct guest *g); /* the sandbox waits for no python and no node */
+void prestart_on_control(struct guest *g);     /* the control descriptor is readable */
+void prestart_on_report(struct guest *g);      /* its runner has something to say, or is gone */
 bool prestart_fits(const struct guest *g, const struct guest_spec *spec);
 /* Gives the run to the waiting interpreter. 0 or -errno (then it is not usable). */
 int prestart_hand_out(struct guest *g, struct run *run);
@@ -102,9 +103,11 @@ int runner_order(struct runner *r); /* start what launch says */
 /* Binds the runner, and so all it starts, to these processors, and PID 1 to the others where there
  * are any: it passes output on while the run goes on. 0 = leave both. */
 void runner_affinity(const struct runner *r, uint64_t mask);
-void runner_block_output(struct runner *r);     /* takes back O_NONBLOCK a waiting node has set */
-void runner_discard_output(struct runner *r);   /* what its pipes hold was not the run's */
-uint64_t runner_cpu_us(const struct runner *r); /* of the process it started last */
+void runner_block_output(struct runner *r); /* takes back O_NONBLOCK a waiting node has set */
+/* Kills what it started last; that may end on PID 1's processors. */
+void runner_put_away(const struct runner *r);
+void runner_discard_output(struct runner *r);            /* what its pipes hold was not the run's */
+uint64_t runner_cpu_us(const struct runner *r);          /* of the process it started last */
 int runner_report(struct runner *r, struct report *ret); /* 1, 0 = none now, -errno = gone */
 void runner_close(struct runner *r); /* its descriptors and memory; leaves RUNNER_NONE */
 

@@ -349,19 +349,20 @@ launch_fill_run(struct launch *l, const struct guest_spec *spec, const struct gu
 int
 launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
 {
-	static const char hook[] = "PYTHONPATH=" BOX_DIR "/python";
+	static const struct {
+		uint32_t kind;
+		const char *hook; /* the variable that makes it read its hook, if it is one */
+	} waiting[BOX_CLASSES] = {
+		[BOX_SHELL] = {RUN_BASH, "BASH_ENV=" BOX_DIR "/bash/wait.sh"},
+		[BOX_PYTHON] = {RUN_PYTHON, "PYTHONPATH=" BOX_DIR "/python"},
+		[BOX_NODE] = {RUN_NODE, NULL},
+	};
 	static const struct guest_spec none = {0};
-	struct guest_spec spec = {.kind = RUN_COMMAND, .code = {(const uint8_t *)":", 1}};
-	int err;
+	const char *hook = waiting[box_class].hook;
+	struct guest_spec spec = {.kind = waiting[box_class].kind};
+	int err = launch_fill(l, &spec, &none, cpus, true);
 
-	if (box_class == BOX_PYTHON)
-		spec.kind = RUN_PYTHON;
-	else if (box_class == BOX_NODE)
-		spec.kind = RUN_NODE;
-	err = launch_fill(l, &spec, &none, cpus, spec.kind != RUN_COMMAND);
-	if (err != 0 || spec.kind != RUN_PYTHON)
-		return err;
-	return launch_put(l, hook, sizeof(hook) - 1, &l->n_env);
+	return err == 0 && hook != NULL ? launch_put(l, hook, strlen(hook), &l->n_env) : err;
 }
 
 int

@@ -32,7 +32,8 @@ guest_end(enum guest_end_code code)
 int
 guest_on_h_hello(struct guest *g, const struct guest_h_hello *hello)
 {
-	if (hello->version != GUEST_VERSION || hello->deadman_ms == 0 || hello->lifetime_s == 0)
+	if (hello->version != GUEST_VERSION || hello->box_class > BOX_NOTHING ||
+	    hello->deadman_ms == 0 || hello->lifetime_s == 0)
 		return -EBADMSG;
 	g->hello = *hello;
 	for (size_t i = 0; i < sizeof(g->stream.secret); i++)

@@ -1,14 +1,14 @@
 /*
- * guest/prestart.c - the interpreter that waits in a python or node sandbox.
+ * guest/prestart.c - the interpreter that waits in a sandbox for its first run.
  * Runs in: guest-init (PID 1 of a sandbox).
  * Input: one byte from the interpreter, and its runner's reports. User code that is
  *        there already, of runs that need no interpreter, may kill both.
  * Owns: the waiting runner until its run is handed out.
  *
- * The interpreter's own start-up blocks in a hook (guest/python, guest/node)
- * that reads one message from GUEST_CONTROL_FD: a length (u32, little-endian),
- * then items each ended by a NUL: the number of arguments, the arguments, and
- * NAME=value for each variable of the run.
+ * The interpreter's own start-up blocks in a hook (guest/python, guest/node, guest/bash) that reads
+ * one message from GUEST_CONTROL_FD. Python's and node's is a length (u32, little-endian), then
+ * items each ended by a NUL: the number of arguments, the arguments, and NAME=value for each
+ * variable of the run. Bash's is an empty line: a run with any of those starts its own.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,7 +21,16 @@
 static uint32_t
 prestart_kind(uint32_t box_class)
 {
-	return box_class == BOX_PYTHON ? RUN_PYTHON : RUN_NODE;
+	static const uint32_t kinds[BOX_CLASSES] = {
+		[BOX_SHELL] = RUN_BASH, [BOX_PYTHON] = RUN_PYTHON, [BOX_NODE] = RUN_NODE};
+
+	return kinds[box_class];
+}
+
+bool
+prestart_is_shell(const struct guest *g)
+{
+	return g->hello.box_class == BOX_SHELL || g->hello.box_class == BOX_NOTHING;
 }
 
 static void
@@ -44,22 +53,18 @@ prestart_any_run(const struct guest *g)
 	return false;
 }
 
-/* A shell box waits with nothing, but the first bash of a fresh container pays for finding its
- * files: one that does nothing pays it ahead. */
 void
 prestart_begin(struct guest *g)
 {
-	bool waits = g->hello.box_class == BOX_PYTHON || g->hello.box_class == BOX_NODE;
-
 	if (g->prestart != PRESTART_DUE || prestart_any_run(g))
 		return;
-	g->prestart = waits ? PRESTART_STARTING : PRESTART_TOUCHING;
-	if (children_take(g, &g->waiting) < 0) {
-		prestart_on_gone(g);
+	if (g->hello.box_class == BOX_NOTHING) {
+		g->prestart = PRESTART_NONE;
 		return;
 	}
-	g->spare_at_ms = 0; /* a shell's runner comes back */
-	if (launch_fill_waiting(g->waiting.launch, g->hello.box_class, g->hello.cpus) != 0 ||
+	g->prestart = PRESTART_STARTING;
+	if (children_take(g, &g->waiting) < 0 ||
+	    launch_fill_waiting(g->waiting.launch, g->hello.box_class, g->hello.cpus) != 0 ||
 	    runner_order(&g->waiting) < 0)
 		prestart_on_gone(g);
 }
@@ -80,27 +85,35 @@ prestart_on_control(struct guest *g)
 	prestart_say(g, g->hello.box_class);
 }
 
-/* The runner is as good as new, and knows where the program is. */
-static void
-prestart_keep_runner(struct guest *g)
-{
-	runner_discard_output(&g->waiting);
-	if (g->spare.pid > 0) {
-		children_drop(g, &g->waiting);
-		return;
-	}
-	g->spare = g->waiting;
-	g->waiting = RUNNER_NONE;
-}
-
 void
 prestart_on_gone(struct guest *g)
 {
 	if (g->prestart == PRESTART_STARTING)
-		prestart_say(g,
-			     BOX_SHELL); /* nothing waits here: said, instead of staying silent */
+		prestart_say(g, BOX_NOTHING); /* said, instead of staying silent */
 	g->prestart = PRESTART_NONE;
 	children_drop(g, &g->waiting);
+}
+
+/* What it started is gone: it is as good as new, and knows where the program is. */
+static void
+prestart_keep_runner(struct guest *g)
+{
+	g->prestart = PRESTART_NONE;
+	if (g->spare.pid > 0) {
+		children_drop(g, &g->waiting);
+		return;
+	}
+	runner_discard_output(&g->waiting);
+	runner_block_output(&g->waiting);
+	g->spare = g->waiting;
+	g->waiting = RUNNER_NONE;
+}
+
+static void
+prestart_kill(struct guest *g)
+{
+	(void)tree_kill(g->waiting.pid);
+	prestart_on_gone(g);
 }
 
 void
@@ -113,30 +126,33 @@ prestart_on_report(struct guest *g)
 		children_reap(g); /* its socket closed: its death is about to be told */
 	if (r != 1)
 		return;
-	if (g->prestart != PRESTART_TOUCHING) {
-		prestart_discard(g);
-	} else if (report.what != REPORT_ENDED || report.left == 0) {
-		g->prestart = PRESTART_NONE;
+	if (g->prestart == PRESTART_LEAVING && report.left == 0)
 		prestart_keep_runner(g);
-	}
+	else
+		prestart_kill(g);
 }
 
+/* One that waits has nothing below it and ends at once, off the processor of the run that comes in
+ * its place: that one does not wait for it. */
 void
 prestart_discard(struct guest *g)
 {
-	if (g->prestart == PRESTART_DUE)
+	if (g->prestart == PRESTART_DUE) {
 		g->prestart = PRESTART_NONE;
-	if (g->prestart != PRESTART_STARTING && g->prestart != PRESTART_READY)
-		return; /* a shell that ends by itself may do so */
-	(void)tree_kill(g->waiting.pid);
-	prestart_on_gone(g);
+	} else if (g->prestart == PRESTART_STARTING) {
+		prestart_kill(g);
+	} else if (g->prestart == PRESTART_READY) {
+		g->prestart = PRESTART_LEAVING;
+		runner_put_away(&g->waiting);
+	}
 }
 
 bool
 prestart_fits(const struct guest *g, const struct guest_spec *spec)
 {
 	if (g->prestart != PRESTART_READY || (spec->flags & SPEC_LIVE) != 0 || spec->cwd.len > 0 ||
-	    spec->kind != prestart_kind(g->hello.box_class))
+	    spec->kind != prestart_kind(g->hello.box_class) ||
+	    (spec->kind == RUN_BASH && (spec->n_args > 0 || spec->n_env > 0)))
 		return false;
 	for (uint32_t i = 0; i < spec->n_env; i++) {
 		if (launch_is_startup_env(spec->env[i].data, spec->env[i].len))
@@ -188,7 +204,7 @@ prestart_hand_out(struct guest *g, struct run *run)
 	 * descriptors 1 and 2 expect what a start leaves. */
 	runner_block_output(&g->waiting);
 	buf_init(&b, HAND_OUT_MAX);
-	r = prestart_message(&b, &run->what);
+	r = run->what.kind == RUN_BASH ? buf_append(&b, "\n", 1) : prestart_message(&b, &run->what);
 	if (r == 0) {
 		n = write(g->waiting.control_fd, buf_data(&b), buf_len(&b));
 		r = n == (ssize_t)buf_len(&b) ? 0 : -EPIPE;

@@ -246,10 +246,9 @@ run_spawn(struct guest *g, struct run *run)
 {
 	int err;
 
-	/* bash has nothing to wait with: a fork in a waiting sandbox is its warm start */
+	/* a bash that cannot have waited: a fork in a waiting sandbox is its warm start */
 	run->result.start = START_LIVE;
-	if (g->hello.box_class == BOX_SHELL &&
-	    (run->what.kind == RUN_BASH || run->what.kind == RUN_COMMAND))
+	if (prestart_is_shell(g) && (run->what.kind == RUN_BASH || run->what.kind == RUN_COMMAND))
 		run->result.start = START_WARM;
 	err = run_order(g, run);
 	if (err == EPIPE || err == ECONNRESET) {

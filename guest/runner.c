@@ -454,6 +454,19 @@ runner_block_output(struct runner *r)
 }
 
 void
+runner_put_away(const struct runner *r)
+{
+	pid_t pid = r->launch == NULL ? 0 : r->launch->pid;
+	cpu_set_t ours;
+
+	if (pid <= 0)
+		return;
+	if (sched_getaffinity(0, sizeof(ours), &ours) == 0)
+		(void)sched_setaffinity(pid, sizeof(ours), &ours); /* a hint */
+	(void)kill(pid, SIGKILL);
+}
+
+void
 runner_discard_output(struct runner *r)
 {
 	uint8_t chunk[4096];

@@ -121,8 +121,8 @@ enum prestart {
 	PRESTART_NONE,
 	PRESTART_DUE, /* as soon as no more input is there: a run may already have come */
 	PRESTART_STARTING,
-	PRESTART_TOUCHING, /* a shell that ends by itself, to have its files at hand */
 	PRESTART_READY,
+	PRESTART_LEAVING, /* killed, and its runner not back yet */
 };
 
 /* ---- run.c ---- */

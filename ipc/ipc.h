@@ -45,7 +45,13 @@ enum settings_flag {
 	SETTINGS_SAME_HOST = 2,    /* unix engine: binds and pids are of this host */
 	SETTINGS_NO_POOL = 4,      /* BAILEY_POOL=0: every call starts its own box (bench, tests) */
 };
-enum box_class { BOX_SHELL = 0, BOX_PYTHON = 1, BOX_NODE = 2, BOX_CLASSES = 3 };
+enum box_class {
+	BOX_SHELL = 0,
+	BOX_PYTHON = 1,
+	BOX_NODE = 2,
+	BOX_CLASSES = 3,
+	BOX_NOTHING = BOX_CLASSES, /* between broker and guest: no interpreter waits */
+};
 enum call_flag {
 	CALL_LIVE = 1,  /* the waiting interpreter cannot serve it (start-up environment) */
 	CALL_STAYS = 2, /* makes a sandbox that stays: no run, ends ok once it is ready */

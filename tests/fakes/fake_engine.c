@@ -106,7 +106,7 @@ fake_reset(struct event_base *base)
 					 .pong = true,
 					 .exit = true,
 					 .obeys = true,
-					 .ready_class = BOX_CLASSES,
+					 .ready_class = UINT32_MAX,
 					 .uid = 10001,
 					 .result = {.how = EXIT_EXITED, .start = START_WARM}};
 	(void)snprintf(fake.image_id, sizeof(fake.image_id), "sha256:%064d", 1);

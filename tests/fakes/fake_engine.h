@@ -35,7 +35,7 @@ struct fake_guest { /* what guests do by themselves */
 	bool hello, ready, pong, exit;
 	bool obeys;           /* answers h_end by EXIT */
 	bool deaf;            /* does not say that h_run has come */
-	uint32_t ready_class; /* BOX_CLASSES: the class asked for */
+	uint32_t ready_class; /* UINT32_MAX: the class asked for */
 	uint32_t uid;
 	const char *out; /* written to stdout before EXIT */
 	struct guest_g_exit result;

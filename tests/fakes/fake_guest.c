@@ -24,10 +24,9 @@ fake_guest_greets(struct attach *at)
 	at->said_hello = true;
 	guest_put_g_hello(&h, payload);
 	fake_guest_frame(box, GUEST_g_hello, 0, 0, 0, payload, 16);
-	if (at->box_class == BOX_SHELL || !fake.guest.ready || fake_box(box)->attach != at)
+	if (at->box_class == BOX_NOTHING || !fake.guest.ready || fake_box(box)->attach != at)
 		return;
-	r.box_class =
-		fake.guest.ready_class == BOX_CLASSES ? at->box_class : fake.guest.ready_class;
+	r.box_class = fake.guest.ready_class == UINT32_MAX ? at->box_class : fake.guest.ready_class;
 	guest_put_g_ready(&r, payload);
 	fake_guest_frame(box, GUEST_g_ready, 0, 0, 0, payload, 4);
 }

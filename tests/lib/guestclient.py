@@ -19,7 +19,7 @@ import struct
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHELL, PYTHON, NODE = 0, 1, 2
+SHELL, PYTHON, NODE, NOTHING = 0, 1, 2, 3
 PYTHON_CODE, NODE_CODE, BASH_CODE, COMMAND, ARGV = 1, 2, 3, 4, 5
 EVAL_PYTHON, EVAL_NODE, EVAL_BASH, FILE_READ, FILE_WRITE, FILE_LIST = 6, 7, 8, 9, 10, 11
 SPEC_STDIN, SPEC_LIVE, SPEC_APPEND, SPEC_TRUNCATE = 1, 2, 4, 8

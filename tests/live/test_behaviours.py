@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Python and Node runs behave as `python3 main.py` and `node main.js` do: every row of the two
+"""Python, Node and Bash runs behave as `python3 main.py`, `node main.js` and `bash main.sh` do: every row of the
 tables is run both ways, in the same image with the same limits, and compared: stdout, stderr,
 how it ended. One way is the interpreter that waited in its sandbox; the other is started by a
 shell, without any file of ours near it."""
@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
+import behaviours_bash
 import behaviours_node
 import behaviours_python
 import guestclient
@@ -27,7 +28,8 @@ PLAIN = ('printf %s "$1" | base64 -d >"$2"; shift; file=$1; shift; program=$1; s
 
 def plain(language, code, args=(), env=(), stdin=None):
     data = code.encode() if isinstance(code, str) else code
-    file, program = {"python": ("main.py", "python3"), "node": ("main.js", "node")}[language]
+    file, program = {"python": ("main.py", "python3"), "node": ("main.js", "node"),
+                     "bash": ("main.sh", "bash")}[language]
     with guestclient.Box(guestclient.SHELL) as box:
         run = box.run(guestclient.COMMAND, PLAIN, stdin=stdin, env=env,
                       args=[base64.b64encode(data).decode(), file, program, *args])
@@ -36,7 +38,8 @@ def plain(language, code, args=(), env=(), stdin=None):
 
 def waiting(case, language, code, args=(), env=(), stdin=None):
     box_class, kind = {"python": (guestclient.PYTHON, guestclient.PYTHON_CODE),
-                       "node": (guestclient.NODE, guestclient.NODE_CODE)}[language]
+                       "node": (guestclient.NODE, guestclient.NODE_CODE),
+                       "bash": (guestclient.SHELL, guestclient.BASH_CODE)}[language]
     with guestclient.Box(box_class) as box:
         box.wait_ready()
         run = box.run(kind, code, stdin=stdin, args=args, env=env)
@@ -94,9 +97,13 @@ class Behaviours(unittest.TestCase):
     def test_node(self):
         self.compare("node", behaviours_node.CASES)
 
+    def test_bash(self):
+        self.compare("bash", behaviours_bash.CASES)
+
     def test_known_differences(self):
         """A difference that has gone should leave the table."""
-        tables = (("python", behaviours_python.DIFFERENT), ("node", behaviours_node.DIFFERENT))
+        tables = (("python", behaviours_python.DIFFERENT), ("node", behaviours_node.DIFFERENT),
+                  ("bash", behaviours_bash.DIFFERENT))
         rows = [(language + ": " + name, language, row[0], row[2] if len(row) > 2 else {})
                 for language, table in tables for name, row in table.items()]
         for name, ways in self.outcomes(rows):

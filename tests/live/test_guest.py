@@ -70,6 +70,33 @@ class Starts(Case):
         run = self.ready(NODE).run(NODE_CODE, "console.log(process.argv.slice(1))", args=["a"])
         self.assertEqual((run.stdout, run.exit["start"]), (b"[ '/workspace/main.js', 'a' ]\n", WARM))
 
+    def test_waiting_bash_is_used(self):
+        """It was there before its run: so its number is smaller than that of a process made meanwhile."""
+        box = self.ready(SHELL)
+        time.sleep(0.1)
+        run = box.run(BASH_CODE, "echo $0 $#; cat; echo $$; (echo $BASHPID)", stdin=b"in\n")
+        *words, own, child = run.stdout.split()
+        self.assertEqual((words, run.exit["start"]), ([b"main.sh", b"0", b"in"], WARM))
+        self.assertGreater(int(child), int(own) + 1, "the spare runner was made between them")
+        self.assertEqual(box.run(BASH_CODE, "echo again").stdout, b"again\n")
+
+    def test_waiting_bash_makes_way(self):
+        """For whatever it cannot serve; soon nothing of it is left, and its runner serves the next."""
+        count = "sleep 0.2; n=0; for f in /proc/[0-9]*/comm; do read -r x <$f; [[ $x == bash ]] && n=$((n+1)); done; echo $n"
+        tries = {"command": (COMMAND, {}), "arguments": (BASH_CODE, {"args": ["a"]}),
+                 "environment": (BASH_CODE, {"env": ["A=1"]}), "directory": (BASH_CODE, {"cwd": "/tmp"})}
+        for name, (kind, spec) in tries.items():
+            with self.subTest(name):
+                box = self.ready(SHELL)
+                run = box.run(kind, count, **spec)
+                self.assertEqual((run.stdout, run.exit["start"], run.exit["leftovers"]), (b"1\n", WARM, 0))
+                self.assertEqual([box.run(kind, "echo x", **spec).stdout for _ in range(3)], [b"x\n"] * 3)
+
+    def test_nothing_waits_unasked(self):
+        box = self.box(guestclient.NOTHING)
+        self.assertEqual(box.run(COMMAND, "sleep 0.2; cat /proc/[0-9]*/comm | grep -c bash").stdout, b"1\n")
+        self.assertNotIn("g_ready", [frame[0] for frame in box.frames])
+
     def test_many_arguments_and_variables(self):
         args = ["%d" % i * 50 for i in range(1000)]
         env = ["V%d=%s" % (i, "x" * 200) for i in range(500)]

@@ -117,6 +117,12 @@ class Stream(Case):
         box.values["version"] = 99
         self.assertCode(box, 84, lambda: box.send("h_hello", guestclient.pack_fields("h_hello", box.values)))
 
+    def test_hello_of_a_class_that_is_none(self):
+        box = Box(hello=False)
+        self.addCleanup(box.close)
+        box.values["box_class"] = 4
+        self.assertCode(box, 84, lambda: box.send("h_hello", guestclient.pack_fields("h_hello", box.values)))
+
     def test_torn_frame_then_sync(self):
         """At whatever byte a broker died: padding, SYNC, and the stream goes on."""
         for cut in (1, 2, 3, 4, 8, 15, 16, 17, 20, 500, 1015, 1019):

@@ -206,7 +206,7 @@ test_no_interpreter_in_the_image_runs_live(void **state)
 	uint64_t call;
 
 	(void)state;
-	fake.guest.ready_class = BOX_SHELL;
+	fake.guest.ready_class = BOX_NOTHING;
 	(void)link_send(c->link, IPC_ROW(warm_hint, ));
 	wait_warm(BOX_PYTHON, 2);
 	call = submit(c, BOX_PYTHON);

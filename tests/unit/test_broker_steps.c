@@ -76,11 +76,15 @@ test_a_guest_of_another_uid_or_class(void **state)
 	assert_int_equal(fake.live_now, 0);
 	w->b.settings.flags &= ~(uint32_t)SETTINGS_NO_POOL;
 	fake.guest.uid = 10001;
-	fake.guest.ready_class = BOX_NODE; /* in a python box */
+	w->reaper.last_cause = CAUSE_DONE;
+	fake.guest.ready_class = BOX_NODE; /* in a shell's or python's box */
 	(void)link_send(c->link, IPC_ROW(warm_hint, ));
-	wait_warm(BOX_SHELL, 1);
 	world_settle();
+	assert_int_equal(w->reaper.last_cause, CAUSE_BAD_FRAME);
+	assert_int_equal(w->b.pools[0][BOX_SHELL].n_ready, 0);
 	assert_int_equal(w->b.pools[0][BOX_PYTHON].n_ready, 0);
+	fake.guest.ready_class = UINT32_MAX;
+	wait_warm(BOX_SHELL, 1);
 }
 
 static void

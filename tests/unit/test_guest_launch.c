@@ -281,8 +281,8 @@ test_launch_fill_waiting(void **state)
 	assert_string_equal(joined(), "node --require /.bailey/node/wait.js main.js | " BASE_ENV);
 	assert_int_equal(launch.with_control, 1);
 	assert_int_equal(launch_fill_waiting(&launch, BOX_SHELL, 2), 0);
-	assert_string_equal(joined(), "bash -c : | " BASE_ENV);
-	assert_int_equal(launch.with_control, 0);
+	assert_string_equal(joined(), "bash main.sh | " BASE_ENV "BASH_ENV=/.bailey/bash/wait.sh ");
+	assert_int_equal(launch.with_control, 1);
 }
 
 static void

@@ -141,12 +141,12 @@ test_prestart_not_possible(void **state)
 		prestart_begin(&f->g);
 		assert_int_equal(f->g.prestart, PRESTART_NONE);
 		assert_int_equal(f->g.waiting.fd, -1);
-		assert_int_equal(said(f), BOX_SHELL);
+		assert_int_equal(said(f), BOX_NOTHING);
 		fake_free(f);
 	}
 	f = waiting_box(BOX_PYTHON, &other);
 	prestart_on_gone(&f->g); /* it ended while starting */
-	assert_int_equal(said(f), BOX_SHELL);
+	assert_int_equal(said(f), BOX_NOTHING);
 	done(f, other);
 }
 
@@ -166,41 +166,16 @@ report(struct fake *f, uint32_t what, uint32_t left)
 }
 
 static void
-test_prestart_shell_leaves_its_runner(void **state)
+test_prestart_of_nothing(void **state)
 {
-	int other;
-	struct fake *f = waiting_box(BOX_SHELL, &other);
-	const struct launch *memory = f->g.waiting.launch;
+	struct fake *f = due_box(BOX_NOTHING);
 
 	(void)state;
-	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
-	prestart_discard(&f->g); /* a run has come: it may end by itself */
-	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
-	assert_int_equal(write(f->run_out, "noise", 5), 5);
-	report(f, REPORT_ENDED, 1);
-	assert_int_equal(f->g.prestart, PRESTART_TOUCHING);
-	report(f, REPORT_EMPTY, 1);
+	prestart_begin(&f->g);
 	assert_int_equal(f->g.prestart, PRESTART_NONE);
-	assert_int_equal(f->g.waiting.fd, -1);
-	assert_ptr_equal(f->g.spare.launch, memory);
-	assert_int_equal(read(f->g.spare.out_fds[0], &(char[8]){0}, 8), -1);
+	assert_int_equal(orders, 0);
 	assert_int_equal(said(f), -1);
-	assert_int_equal(dropped, 0);
-	done(f, other);
-}
-
-static void
-test_prestart_second_spare_goes(void **state)
-{
-	int other;
-	struct fake *f = waiting_box(BOX_SHELL, &other);
-
-	(void)state;
-	f->g.spare = fake_runner(f);
-	report(f, REPORT_FAILED, 0);
-	assert_int_equal(f->g.prestart, PRESTART_NONE);
-	assert_int_equal(dropped, 1);
-	done(f, other);
+	fake_free(f);
 }
 
 static void
@@ -213,7 +188,7 @@ test_prestart_discarded(void **state)
 	prestart_discard(&f->g);
 	assert_int_equal(f->g.prestart, PRESTART_NONE);
 	assert_int_equal(dropped, 1);
-	assert_int_equal(said(f), BOX_SHELL);
+	assert_int_equal(said(f), BOX_NOTHING);
 	prestart_begin(&f->g); /* once only */
 	assert_int_equal(orders, 1);
 	done(f, other);
@@ -224,6 +199,49 @@ test_prestart_discarded(void **state)
 	assert_int_equal(f->g.prestart, PRESTART_NONE);
 	assert_int_equal(dropped, 1);
 	assert_int_equal(said(f), -1);
+	done(f, other);
+}
+
+static void
+test_prestart_put_away(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_SHELL, &other);
+	const struct launch *memory = f->g.waiting.launch;
+
+	(void)state;
+	f->g.prestart = PRESTART_READY;
+	prestart_discard(&f->g);
+	assert_int_equal(f->g.prestart, PRESTART_LEAVING);
+	prestart_discard(&f->g); /* the next run */
+	assert_int_equal(f->g.prestart, PRESTART_LEAVING);
+	assert_int_equal(dropped, 0);
+	assert_int_equal(write(f->run_out, "noise", 5), 5);
+	report(f, REPORT_ENDED, 0);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(f->g.waiting.fd, -1);
+	assert_ptr_equal(f->g.spare.launch, memory);
+	assert_int_equal(read(f->g.spare.out_fds[0], &(char[8]){0}, 8), -1);
+	assert_int_equal(dropped, 0);
+	assert_int_equal(said(f), -1);
+	done(f, other);
+
+	f = waiting_box(BOX_SHELL, &other);
+	f->g.prestart = PRESTART_READY;
+	prestart_discard(&f->g);
+	f->g.spare = fake_runner(f);
+	report(f, REPORT_ENDED, 0); /* there is one already */
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	done(f, other);
+
+	f = waiting_box(BOX_SHELL, &other);
+	f->g.prestart = PRESTART_READY;
+	prestart_discard(&f->g);
+	report(f, REPORT_ENDED, 1); /* the image's own start made more */
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	assert_int_equal(f->g.spare.fd, -1);
 	done(f, other);
 }
 
@@ -272,6 +290,52 @@ test_prestart_fits(void **state)
 	spec.n_env = 0;
 	spec.cwd = IPC_STR("/tmp");
 	assert_false(prestart_fits(&f->g, &spec));
+	done(f, other);
+}
+
+/* A bash waits for a run that brings nothing but its code. */
+static void
+test_prestart_fits_bash(void **state)
+{
+	struct ipc_str words[] = {IPC_STR("A=1")};
+	int other;
+	struct fake *f = waiting_box(BOX_SHELL, &other);
+	struct guest_spec spec = {.kind = RUN_BASH};
+
+	(void)state;
+	f->g.prestart = PRESTART_READY;
+	assert_true(prestart_fits(&f->g, &spec));
+	spec.flags = SPEC_STDIN;
+	assert_true(prestart_fits(&f->g, &spec));
+	spec.env = words;
+	spec.n_env = 1;
+	assert_false(prestart_fits(&f->g, &spec));
+	spec.n_env = 0;
+	spec.args = words;
+	spec.n_args = 1;
+	assert_false(prestart_fits(&f->g, &spec));
+	spec.n_args = 0;
+	spec.kind = RUN_COMMAND;
+	assert_false(prestart_fits(&f->g, &spec));
+	done(f, other);
+}
+
+static void
+test_prestart_hand_out_bash(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_SHELL, &other);
+	struct run run = {.runner = RUNNER_NONE, .feed = {.fd = -1}, .what = {.kind = RUN_BASH}};
+	char got[8];
+
+	(void)state;
+	f->g.prestart = PRESTART_READY;
+	assert_int_equal(prestart_hand_out(&f->g, &run), 0);
+	assert_int_equal(run.result.start, START_WARM);
+	assert_int_equal(read(other, got, sizeof(got)), 1);
+	assert_int_equal(got[0], '\n');
+	(void)close(run.feed.fd);
+	runner_close(&run.runner);
 	done(f, other);
 }
 
@@ -333,12 +397,14 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_prestart_ready),
 		cmocka_unit_test(test_prestart_not_possible),
-		cmocka_unit_test(test_prestart_shell_leaves_its_runner),
-		cmocka_unit_test(test_prestart_second_spare_goes),
+		cmocka_unit_test(test_prestart_of_nothing),
 		cmocka_unit_test(test_prestart_discarded),
+		cmocka_unit_test(test_prestart_put_away),
 		cmocka_unit_test(test_prestart_not_when_a_run_is_here),
 		cmocka_unit_test(test_prestart_fits),
+		cmocka_unit_test(test_prestart_fits_bash),
 		cmocka_unit_test(test_prestart_hand_out),
+		cmocka_unit_test(test_prestart_hand_out_bash),
 		cmocka_unit_test(test_prestart_hand_out_too_long),
 	};
 

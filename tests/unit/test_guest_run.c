@@ -11,7 +11,7 @@
 
 static struct {
 	uint64_t now_us;
-	unsigned orders, kills, handed, takes, drops, evals, files;
+	unsigned orders, put_away, kills, handed, takes, drops, evals, files;
 	int write_result, fill_result, hand_result, take_result, eval_result;
 	int order_results[3]; /* of each order */
 	uint32_t tree_size, strangers;
@@ -22,6 +22,7 @@ int __wrap_launch_write_code(const struct guest_spec *spec);
 __typeof__(launch_fill_run) __wrap_launch_fill_run;
 int __wrap_runner_order(struct runner *r);
 int __wrap_prestart_hand_out(struct guest *g, struct run *run);
+void __wrap_runner_put_away(const struct runner *r);
 uint32_t __wrap_tree_kill(pid_t root);
 int __wrap_children_take(struct guest *g, struct runner *ret);
 void __wrap_children_drop(struct guest *g, struct runner *r);
@@ -66,6 +67,13 @@ __wrap_prestart_hand_out(struct guest *g, struct run *run)
 	run->base_cpu_us = g->waiting_cpu_us;
 	g->prestart = PRESTART_NONE;
 	return 0;
+}
+
+void
+__wrap_runner_put_away(const struct runner *r)
+{
+	(void)r;
+	fake_world.put_away++;
 }
 
 uint32_t
@@ -278,9 +286,9 @@ check_cleared(uint32_t kind, int hand_result)
 	fake_world.hand_result = hand_result;
 	f->g.waiting_cpu_us = 600;
 	start(f, kind, 0);
-	assert_int_equal(f->g.prestart, PRESTART_NONE);
-	assert_int_equal(fake_world.kills, 1);
-	assert_int_equal(fake_world.drops, 1);
+	assert_int_equal(f->g.prestart, PRESTART_LEAVING);
+	assert_int_equal(fake_world.put_away, 1);
+	assert_int_equal(fake_world.drops, 0);
 	assert_int_equal(f->g.runs[0].state, STATE_GOING); /* in another runner, at once */
 	assert_int_equal(fake_world.orders, 1);
 	report(f, REPORT_ENDED, 0, 0);

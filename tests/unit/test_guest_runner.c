@@ -187,6 +187,30 @@ test_runner_gone(void **state)
 	rig_close(&rig);
 }
 
+/* What waits is killed, the runner stays and serves the next. */
+static void
+test_runner_put_away(void **state)
+{
+	struct rig rig;
+	struct report report;
+	char byte = 0;
+
+	(void)state;
+	rig_open(&rig);
+	runner_put_away(&rig.r); /* nothing was started */
+	order_shell(&rig, "echo r >&3; read x <&3", true);
+	while (read(rig.r.control_fd, &byte, 1) != 1)
+		(void)usleep(1000);
+	runner_put_away(&rig.r);
+	report = wait_report(&rig);
+	assert_int_equal(report.what, REPORT_ENDED);
+	assert_true(WIFSIGNALED(report.status) && WTERMSIG(report.status) == SIGKILL);
+	order_shell(&rig, "exit 5", false);
+	report = wait_report(&rig);
+	assert_true(WIFEXITED(report.status) && WEXITSTATUS(report.status) == 5);
+	rig_close(&rig);
+}
+
 static void
 test_runner_output_flags(void **state)
 {
@@ -276,6 +300,7 @@ main(void)
 		cmocka_unit_test(test_runner_reports_what_is_left),
 		cmocka_unit_test(test_runner_signal_and_control),
 		cmocka_unit_test(test_runner_gone),
+		cmocka_unit_test(test_runner_put_away),
 		cmocka_unit_test(test_runner_output_flags),
 		cmocka_unit_test(test_runner_inherits_nothing),
 		cmocka_unit_test(test_runner_leaves_no_descriptor),
