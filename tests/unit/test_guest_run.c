@@ -7,8 +7,6 @@
 #include "test.h"
 #include "guest_fakes.h"
 
-#include <signal.h>
-
 static struct {
 	uint64_t now_us;
 	unsigned orders, put_away, kills, handed, takes, drops, evals, files;
