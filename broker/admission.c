@@ -370,13 +370,14 @@ queue_timeout(struct run *r)
 			"All %u sandboxes you may have were in use for %u seconds. Try again "
 			"later, or end one.",
 			OWNER_BOXES_MAX, QUEUE_WAIT_MS / 1000);
-	else if (!admission_fits(r->b, r->limits.memory_bytes))
+	else if (b->reaper && !admission_fits(r->b, r->limits.memory_bytes))
 		(void)snprintf(text, sizeof(text),
 			       "The %" PRIu64 " MiB of all sandboxes together were in use for %u "
 			       "seconds. Try again later, or ask for a smaller memory_mb.",
 			       b->memory_max_bytes >> 20, QUEUE_WAIT_MS / 1000);
 	else
-		(void)snprintf(text, sizeof(text), "%s", run_status_advice(RUN_queue_timeout));
+		(void)snprintf(text, sizeof(text), "%s",
+			       b->reaper ? run_status_advice(RUN_queue_timeout) : NO_REAPER);
 	run_finish(r, RUN_queue_timeout, text, admission_retry_ms(b));
 }
 

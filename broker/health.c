@@ -81,6 +81,8 @@ send_notes(struct front *f, uint64_t call)
 	const struct broker *b = f->b;
 	const struct engine_info *i = &b->probe.info;
 
+	if (!b->reaper)
+		note(f, call, NO_REAPER);
 	if (!b->settings.cgroup_parent[0] || i->cgroup_systemd)
 		note(f, call,
 		     "No common cgroup holds all sandboxes; their total is capped by counting "

@@ -568,7 +568,8 @@ run_withdraw(struct run *r, enum run_status status, enum end_cause cause)
 			run_set_timer(r, WITHDRAWN_MS);
 		adopt_note(r->box);
 	} else {
-		run_finish(r, status, NULL, 0);
+		run_finish(r, status,
+			   status == RUN_start_timeout && !r->b->reaper ? NO_REAPER : NULL, 0);
 	}
 }
 

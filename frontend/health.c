@@ -200,10 +200,9 @@ answer(struct call *c, const struct ipc_call_ended *ended)
 {
 	enum run_status status = result_known(ended->status);
 	cJSON *health = TAKE(c->job);
-	struct ipc_str nothing = {.data = "", .len = 0};
 
 	if (status != RUN_ok || cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(health, "status")))
-		set_status(health, status == RUN_ok ? RUN_internal : status, &nothing);
+		set_status(health, status == RUN_ok ? RUN_internal : status, &ended->message);
 	/* a report of trouble is an answer, not a failed call */
 	result_send(c->fe, &c->to, health, NULL, false);
 }

@@ -330,6 +330,14 @@ earlier(uint64_t a, uint64_t b)
 	return b != 0 && b < a ? b : a;
 }
 
+uint64_t
+action_deadline(const struct box *b)
+{
+	if (b->rec.deadline_ns == 0 || b->rec.deadline_ns >= b->heed_ns)
+		return b->rec.deadline_ns;
+	return b->heed_ns;
+}
+
 /* The next moment at which something about the box is due. */
 static uint64_t
 box_due(const struct box *b)
@@ -342,7 +350,7 @@ box_due(const struct box *b)
 	if (b->rec.state == BOX_INTENDED || b->rec.state == BOX_CREATED ||
 	    b->rec.state == BOX_ARMED) {
 		at = earlier(at, b->rec.end_ns);
-		at = earlier(at, b->rec.deadline_ns);
+		at = earlier(at, action_deadline(b));
 	}
 	return at;
 }

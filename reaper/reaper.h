@@ -150,6 +150,7 @@ struct box {
 	bool ordered;       /* an order_remove is with the present broker */
 	uint64_t unsure_ns; /* no id, said to be gone, may yet appear: until when */
 	uint64_t claim_ns;  /* until when a broker must speak for it; 0: it has one */
+	uint64_t heed_ns;   /* a former reaper's deadline counts from then on; 0: it is of today */
 	uint64_t retry_ns, retry_step_ns;
 	uint64_t stuck_ns, stuck_step_ns, removing_ns; /* 0 while not REMOVING */
 };
@@ -185,7 +186,8 @@ void report_status(struct reaper *r, uint32_t query); /* answers status_ask */
 /* ---- action.c: what a cell of the table does to a box ---- */
 /* Runs the cell; box is freed when it is GONE. cause counts only where the event ends the box. */
 void action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause);
-void action_rearm(struct reaper *r); /* puts the timer on the next due moment */
+void action_rearm(struct reaper *r);           /* puts the timer on the next due moment */
+uint64_t action_deadline(const struct box *b); /* of its runs, when it is heeded; 0: none */
 struct box *action_box_new(struct reaper *r, uint32_t slot, const struct record *rec);
 void action_box_free(struct reaper *r, struct box *b);
 int

@@ -150,6 +150,7 @@ reaper_on_watch_deadline(void *ctx, struct link *l, const struct ipc_row *row)
 	if (b == NULL)
 		return; /* it ended while the row was on its way */
 	b->rec.deadline_ns = row->u.watch_deadline.at_ns;
+	b->heed_ns = 0;
 	ledger_store(&r->ledger, b->slot, &b->rec);
 	action_rearm(r);
 }
@@ -272,6 +273,9 @@ watch_recover(struct reaper *r)
 		count++;
 		bool live = rec.state == BOX_INTENDED || rec.state == BOX_CREATED ||
 			    rec.state == BOX_ARMED;
+		/* A deadline that passed unheard may be of a run that ended unheard. */
+		if (live && rec.deadline_ns != 0)
+			b->heed_ns = now + CLAIM_NS;
 		if (live)
 			b->claim_ns = now + (rec.stays != 0 ? STAYS_NS : CLAIM_NS);
 		else
@@ -347,7 +351,7 @@ box_timer(struct reaper *r, struct box *b, uint64_t now)
 		action_step(r, b, BOX_EV_BROKER_LOST, CAUSE_BROKER_GONE);
 	} else if (live && b->rec.end_ns != 0 && b->rec.end_ns <= now) {
 		action_step(r, b, BOX_EV_LIFETIME, CAUSE_LIFETIME);
-	} else if (live && b->rec.deadline_ns != 0 && b->rec.deadline_ns <= now) {
+	} else if (live && action_deadline(b) != 0 && action_deadline(b) <= now) {
 		tally_add(TALLY_deadlines);
 		action_step(r, b, BOX_EV_DEADLINE, CAUSE_DEADLINE);
 	} else {

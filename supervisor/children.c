@@ -5,7 +5,7 @@
  * Input: rows of the children (bounded, from the message table), exit statuses.
  * Owns: struct child: process, link, timer.
  * Broker and reaper are started again however they end: at once, then after
- * 0.1 s doubling to 5 s, and once a minute after ten failures. A frontend is
+ * 0.1 s doubling to 5 s, and after ten crashes once a minute. A frontend is
  * never started again: its client's requests live in it. In a tree on stdio its
  * end is the end of the tree; else it is the end of one connection (fronts.c).
  */
@@ -315,7 +315,8 @@ act_start(struct child *c)
 		arm(c, START_MS);
 		return NO_EVENT;
 	}
-	const char *hint = r == -EAGAIN ? " (ulimit -u, or the pids limit of its cgroup)" : "";
+	const char *hint = spawn_hint(r);
+	c->failures -= r == -EAGAIN && c->failures == MANY_FAILURES; /* room may come any moment */
 	log_error("%s cannot be started: %s%s", children_name(c->id), strerrordesc_np(-r), hint);
 	child_why(c, "it could not be started: %s%s", strerrordesc_np(-r), hint);
 	if (c->pid != 0)

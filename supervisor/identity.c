@@ -162,7 +162,8 @@ identity_find(struct identity *ret, char *error, size_t cap)
 	if (r == 0)
 		r = lookup_run(ask_accounts, NULL, &a, sizeof(a), LOOKUP_MS);
 	if (r < 0) {
-		(void)snprintf(error, cap, "account lookup: %s", strerrordesc_np(-r));
+		(void)snprintf(error, cap, "account lookup: %s%s", strerrordesc_np(-r),
+			       spawn_hint(r));
 		return r;
 	}
 	if (a.taken != 0) {

@@ -133,6 +133,12 @@ static void __attribute__((noreturn)) become_and_exec(const struct spawn_plan *p
 	failed("exec");
 }
 
+const char *
+spawn_hint(int error)
+{
+	return error == -EAGAIN ? " (ulimit -u, or the pids limit of its cgroup)" : "";
+}
+
 int
 spawn_child(const struct spawn_plan *plan, pid_t *ret_pid)
 {

@@ -100,7 +100,7 @@ int spawn_check_fds(char *error, size_t cap);
 int spawn_reserve_fds(void);  /* keeps 3..5 out of use in this process; first call of main */
 void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
 int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
-
+const char *spawn_hint(int error); /* after "Resource temporarily unavailable": which one */
 #include "tokens.h"
 
 /* ---- settings.c: what children are told at start ---- */

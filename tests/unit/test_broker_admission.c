@@ -74,6 +74,7 @@ test_queue_timeout(void **state)
 	world_later(1100);
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_queue_timeout);
+	assert_non_null(strstr(seen_of(c, call)->message, "reaper"));
 }
 
 static void

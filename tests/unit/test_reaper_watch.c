@@ -164,6 +164,45 @@ test_restart_with_the_same_broker(void **state)
 	n_sent = 0;
 }
 
+/* The run ended unheard: the broker says so before the old word counts. */
+static void
+test_restart_after_a_deadline_that_was_withdrawn(void **state)
+{
+	struct process *p = running_box(5, 500, true);
+
+	(void)state;
+	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 2 * NS_PER_S));
+	now_ns += 5 * NS_PER_S;
+	reaper_restart();
+	watch_recover(&r);
+	pass(NS_PER_S);
+	assert_int_equal(p->signals, 0);
+	intend(5);
+	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = 0));
+	pass(30 * NS_PER_S);
+	assert_int_equal(p->signals, 0);
+	n_sent = 0;
+}
+
+static void
+test_restart_after_a_deadline_that_stands(void **state)
+{
+	struct process *p = running_box(5, 500, true);
+
+	(void)state;
+	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 2 * NS_PER_S));
+	now_ns += 5 * NS_PER_S;
+	reaper_restart();
+	watch_recover(&r);
+	intend(5);
+	pass(2 * NS_PER_S - 1);
+	assert_int_equal(p->signals, 0);
+	pass(1);
+	assert_int_equal(p->signals, 1);
+	assert_int_equal(sent[0].row.u.watch_killed.cause, CAUSE_DEADLINE);
+	n_sent = 0;
+}
+
 static void
 test_restart_when_nobody_claims_a_box(void **state)
 {
@@ -539,6 +578,8 @@ main(void)
 		T(test_repeated_start_is_answered_again),
 		T(test_kill_with_a_cause_from_nowhere),
 		T(test_restart_with_the_same_broker),
+		T(test_restart_after_a_deadline_that_was_withdrawn),
+		T(test_restart_after_a_deadline_that_stands),
 		T(test_restart_when_nobody_claims_a_box),
 		T(test_restart_when_the_box_is_gone_already),
 		T(test_restart_takes_up_a_removal),

@@ -260,6 +260,23 @@ test_launch_that_fails_is_repeated_with_pauses(void **state)
 	assert_int_equal(t.child[CHILD_REAPER].state, CHILD_STARTING);
 }
 
+/* The limit that was hit may be lifted any moment: no minute's pause, however often it was. */
+static void
+test_launch_that_fails_many_times(void **state)
+{
+	struct child *c = &t.child[CHILD_REAPER];
+
+	(void)state;
+	launch_fails = true;
+	for (uint32_t failures = 8; failures <= 10; failures++) {
+		c->state = CHILD_BACKOFF;
+		c->failures = failures;
+		start(CHILD_REAPER);
+		assert_int_equal(c->state, CHILD_BACKOFF);
+		assert_true(children_delay_ms(c->failures) <= 5000);
+	}
+}
+
 /* One failed fork costs no call: what waits in the link is read after the next try. Whoever waits
  * for more than a second is told that there is nobody. */
 static void
@@ -411,6 +428,7 @@ main(void)
 		T(test_one_frontend_of_many),
 		T(test_end_of_the_stunnel_keeper_ends_the_tree),
 		T(test_launch_that_fails_is_repeated_with_pauses),
+		T(test_launch_that_fails_many_times),
 		T(test_links_of_a_broker_that_cannot_be_launched),
 		T(test_frontend_that_cannot_be_launched_is_over),
 		T(test_ready),

@@ -223,6 +223,14 @@ test_enough_descriptors(void **state)
 		assert_int_equal(test_in_child(check_fds_in_child, cases[i]), 0);
 }
 
+static void
+test_hint(void **state)
+{
+	(void)state;
+	assert_non_null(strstr(spawn_hint(-EAGAIN), "pids limit"));
+	assert_string_equal(spawn_hint(-ENOMEM), "");
+}
+
 int
 main(void)
 {
@@ -234,6 +242,7 @@ main(void)
 		cmocka_unit_test(test_stdio),
 		cmocka_unit_test(test_state_descriptor),
 		cmocka_unit_test(test_program_that_cannot_run),
+		cmocka_unit_test(test_hint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
