@@ -10,6 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import pace  # noqa: E402
 import tap  # noqa: E402
 from sandbox import Sandbox  # noqa: E402
 from tree import Tree, engine, for_users  # noqa: E402
@@ -141,6 +142,18 @@ class Full(unittest.TestCase):
                 "python3 -m venv --without-pip v; v/bin/python -c 'print(7)'; pip --version | cut -d' ' -f1; curl --version | cut -d' ' -f1 | head -n 1",
                 timeout_seconds=60, memory_mb=1024)
             self.assertEqual(r["stdout"].split(), ["42", "1", "7", "pip", "curl"], r)
+
+        self.each(body)
+
+    def test_pip_without_a_network_gives_up_soon(self):
+        def body(tree):
+            for command in ("pip install nosuchthing", "python3 -m venv v && v/bin/pip install nosuchthing"):
+                tree.command("pip --version")  # read from the disk before
+                with pace.within(self, 8 if "venv" in command else 3, command):
+                    r = tree.command(command, timeout_seconds=60, memory_mb=1024)
+                self.assertEqual((r["status"], r["exit_code"]), ("nonzero", 1), r)
+                self.assertNotIn("Retrying", r["stderr"])
+                self.assertIn("No matching distribution", r["stderr"])
 
         self.each(body)
 
