@@ -78,7 +78,8 @@ void feed_close(struct feed *f);
  * run fails with. */
 int launch_fill_run(struct launch *l, const struct guest_spec *spec, const struct guest_spec *kept,
 		    uint32_t cpus);
-/* The same for the interpreter that is to wait in a box of this class. */
+uint32_t launch_waiting_kind(uint32_t box_class); /* of the runs its interpreter can wait for */
+/* The same as launch_fill_run, for that interpreter. */
 int launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus);
 /* Writes the code where the run expects it. 0 or errno. */
 int launch_write_code(const struct guest_spec *spec);

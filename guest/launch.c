@@ -346,23 +346,29 @@ launch_fill_run(struct launch *l, const struct guest_spec *spec, const struct gu
 	return launch_fill(l, spec, kept, cpus, false);
 }
 
+uint32_t
+launch_waiting_kind(uint32_t box_class)
+{
+	if (box_class == BOX_PYTHON)
+		return RUN_PYTHON;
+	return box_class == BOX_NODE ? RUN_NODE : RUN_BASH;
+}
+
 int
 launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cpus)
 {
-	static const struct {
-		uint32_t kind;
-		const char *hook; /* the variable that makes it read its hook, if it is one */
-	} waiting[BOX_CLASSES] = {
-		[BOX_SHELL] = {RUN_BASH, "BASH_ENV=" BOX_DIR "/bash/wait.sh"},
-		[BOX_PYTHON] = {RUN_PYTHON, "PYTHONPATH=" BOX_DIR "/python"},
-		[BOX_NODE] = {RUN_NODE, NULL},
-	};
+	/* Variables that make an interpreter read its hook; node is told by an argument. */
+	static const char for_python[] = "PYTHONPATH=" BOX_DIR "/python";
+	static const char for_bash[] = "BASH_ENV=" BOX_DIR "/bash/wait.sh";
 	static const struct guest_spec none = {0};
-	const char *hook = waiting[box_class].hook;
-	struct guest_spec spec = {.kind = waiting[box_class].kind};
+	const struct guest_spec spec = {.kind = launch_waiting_kind(box_class)};
 	int err = launch_fill(l, &spec, &none, cpus, true);
 
-	return err == 0 && hook != NULL ? launch_put(l, hook, strlen(hook), &l->n_env) : err;
+	if (err == 0 && spec.kind == RUN_PYTHON)
+		err = launch_put(l, for_python, sizeof(for_python) - 1, &l->n_env);
+	if (err == 0 && spec.kind == RUN_BASH)
+		err = launch_put(l, for_bash, sizeof(for_bash) - 1, &l->n_env);
+	return err;
 }
 
 int

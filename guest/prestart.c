@@ -18,15 +18,6 @@
 
 #define HAND_OUT_MAX 65536u /* fits a socket's buffer; longer ones start their own process */
 
-static uint32_t
-prestart_kind(uint32_t box_class)
-{
-	static const uint32_t kinds[BOX_CLASSES] = {
-		[BOX_SHELL] = RUN_BASH, [BOX_PYTHON] = RUN_PYTHON, [BOX_NODE] = RUN_NODE};
-
-	return kinds[box_class];
-}
-
 bool
 prestart_is_shell(const struct guest *g)
 {
@@ -151,7 +142,7 @@ bool
 prestart_fits(const struct guest *g, const struct guest_spec *spec)
 {
 	if (g->prestart != PRESTART_READY || (spec->flags & SPEC_LIVE) != 0 || spec->cwd.len > 0 ||
-	    spec->kind != prestart_kind(g->hello.box_class) ||
+	    spec->kind != launch_waiting_kind(g->hello.box_class) ||
 	    (spec->kind == RUN_BASH && (spec->n_args > 0 || spec->n_env > 0)))
 		return false;
 	for (uint32_t i = 0; i < spec->n_env; i++) {
