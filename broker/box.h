@@ -118,6 +118,7 @@ struct box {
 	uint8_t secret[32];
 	uint64_t end_ns, born_ms, warm_ms, baseline_ms, affinity;
 	uint64_t told_ns;         /* the deadline the reaper has; 0: none */
+	uint32_t pause_us;        /* what its guest was told last: pace.c */
 	struct counters counters; /* none before the reaper holds it */
 	struct figures baseline;
 	struct attach *attach;

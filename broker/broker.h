@@ -267,6 +267,9 @@ struct broker {
 	uint64_t quiet_until_ms; /* no refill: a lone call is at its start or was just answered */
 	uint32_t cpu_boxes[64];  /* boxes pinned to each processor */
 	struct sandboxes sandboxes;
+	struct pace { /* of short calls: whose the last one was, when; when others' last one was */
+		uint64_t peer, at_ms, others_ms;
+	} pace;
 	struct probe probe;
 	struct sweep sweep;
 	struct store *store;    /* NULL: nothing is kept */

@@ -59,21 +59,27 @@ run_written(struct run *r)
 static int
 write_frame(struct run *r, const struct ipc_call_frame *m)
 {
-	static uint8_t out[GUEST_FRAME_MAX]; /* one thread, used within the call */
+	/* one thread, used within the call */
+	static uint8_t out[PACE_FRAME_LEN + GUEST_FRAME_MAX];
 	struct box *x = r->box;
 	bool last = m->type == GUEST_h_run;
+	uint8_t *from = out + PACE_FRAME_LEN;
 	int n, sent;
 
-	n = session_host_frame(&x->session, r->number, m->type, m->stream, &m->data, out);
+	n = session_host_frame(&x->session, r->number, m->type, m->stream, &m->data, from);
 	if (n < 0)
 		return n;
 	if (r->within && r->phase == PHASE_GRANTED)
 		adopt_note(x); /* the next broker must not use its number for another */
+	if (last && pace_frame(x, r, out)) {
+		from = out; /* one write: nobody wakes twice */
+		n += (int)PACE_FRAME_LEN;
+	}
 	if (last) {
 		r->run_us = clock_now_us(); /* before the write: it may cost us the processor */
 		r->run_seq = x->session.host_seq;
 	}
-	sent = x->attach ? attach_send(x->attach, out, (size_t)n) : -EPIPE;
+	sent = x->attach ? attach_send(x->attach, from, (size_t)n) : -EPIPE;
 	if (sent == -ENOBUFS)
 		box_end(x, CAUSE_DIED); /* the engine reads no more */
 	if (sent < 0)
@@ -191,6 +197,7 @@ guest_exit(struct run *r, const struct guest_frame *f)
 	r->have_exit = guest_get_g_exit(f->payload, f->len, &r->exit) == 0;
 	memcpy(r->exit_raw, f->payload, sizeof(r->exit_raw));
 	r->number = 0; /* session.c has closed it */
+	pace_note(r);
 	run_account(r);
 	if (x->told_ns && x->state == BOX_STAYS)
 		box_tell_deadline(x); /* of its other runs; none may be left */

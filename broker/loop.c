@@ -59,6 +59,7 @@ ping_one(struct box *x)
 	if (!x->attach || !x->session.hello || x->state >= BOX_ENDING)
 		return;
 	x->session.chatter = 0;
+	pace_tick(x);
 	box_ping(x);
 	box_ack(x, true);
 }

@@ -61,6 +61,7 @@ run_new(struct front *f, const struct ipc_call_submit *m, const struct decision 
 
 	*r = (struct run){.id = b->next_run++,
 			  .call = m->call,
+			  .peer = f->peer_id,
 			  .b = b,
 			  .front = f,
 			  .owner = owner_ref(f->owner),

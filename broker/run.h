@@ -10,6 +10,7 @@
 enum run_phase { PHASE_QUEUED, PHASE_STARTING, PHASE_GRANTED, PHASE_ACTIVE, PHASE_OVER };
 struct run {
 	uint64_t id, call;
+	uint64_t peer; /* the frontend it came from; 0: a former broker had it */
 	struct broker *b;
 	struct front *front; /* NULL: its call was answered and it goes on, in a sandbox */
 	struct owner *owner;
@@ -86,6 +87,15 @@ void run_account(struct run *r); /* it is over: reads its figures and finishes i
 void run_let_go(struct run *r, enum run_status status); /* its call is answered, it goes on */
 void run_feed_itself(struct run *r); /* grants what a frontend would have granted */
 void run_tell_end(struct run *r, enum end_cause cause);
+
+/* ---- pace.c: who writes much beside whom ---- */
+#define PACE_FRAME_LEN (GUEST_HEADER_LEN + 4 + GUEST_CRC_LEN)
+void pace_note(struct run *r); /* its EXIT came */
+/* How long its guest is to pause between two pieces of much output; 0: nobody else calls. */
+uint32_t pace_of(const struct run *r);
+/* What x must be told for r, beside which it may have other runs: its length in out, or 0. */
+size_t pace_frame(struct box *x, const struct run *r, uint8_t *out);
+void pace_tick(struct box *x); /* each second: others may have come, or gone */
 
 /* ---- verdict.c: facts to status, pure ---- */
 struct run_facts {

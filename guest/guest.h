@@ -60,6 +60,9 @@ bool output_may_read(const struct guest *g, const struct output *o);
 void output_put(struct output *o, const uint8_t *p, size_t n); /* as if the run wrote it */
 /* Takes what the pipe holds, a bounded amount unless all. True when it is empty now. */
 bool output_read(struct output *o, bool all);
+void output_rest(struct guest *g, struct output *o); /* after a read: whether the next one waits */
+/* When it is to be looked at for its pace alone, 0 = it is not. */
+uint64_t output_next_us(struct guest *g, const struct output *o, uint64_t now_us);
 void output_pump(struct guest *g, struct output *o); /* frames what credit and room allow */
 /* After the last read: frames the rest and the tail. True when all of it is framed. */
 bool output_finish(struct guest *g, struct output *o);
@@ -131,8 +134,9 @@ void run_kill(struct guest *g, struct run *run);          /* ends whatever lives
 void run_drain(struct guest *g, struct run *run);         /* nothing lives of it any more */
 void run_on_report(struct guest *g, struct run *run, const struct report *report);
 void run_on_runner_gone(struct guest *g, struct run *run);
-void run_on_orphans_gone(struct guest *g);           /* PID 1 has no child it does not know */
-void run_tick_all(struct guest *g, uint64_t now_ms); /* timeouts, limits, kill again, exits */
+void run_on_orphans_gone(struct guest *g);              /* PID 1 has no child it does not know */
+void run_tick_all(struct guest *g, uint64_t now_ms);    /* timeouts, limits, kill again, exits */
+uint64_t run_next_us(struct guest *g, uint64_t now_us); /* the same for their pace (h_pace) */
 uint64_t run_next_ms(const struct guest *g); /* when run_tick_all must be called, 0 = any time */
 
 /* ---- kept.c ---- */

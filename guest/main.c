@@ -140,6 +140,22 @@ guest_poll_ms(const struct guest *g, uint64_t now)
 	return next <= now ? 0 : (int)(next - now);
 }
 
+/* poll, to the millisecond; pauses of output are shorter. */
+static int
+guest_poll(struct guest *g, struct watch *w)
+{
+	uint64_t now = clock_now_us(), next = g->pause_us > 0 ? run_next_us(g, now) : 0;
+	int ms = guest_poll_ms(g, now / 1000);
+	struct timespec wait = {0};
+
+	if (next == 0 || next >= now + (uint64_t)ms * 1000)
+		return poll(w->p, w->n, ms);
+	if (next > now)
+		wait = (struct timespec){.tv_sec = (time_t)((next - now) / 1000000),
+					 .tv_nsec = (long)((next - now) % 1000000 * 1000)};
+	return ppoll(w->p, w->n, &wait, NULL);
+}
+
 static bool
 guest_is_silent(const struct guest *g)
 {
@@ -218,7 +234,7 @@ main(void)
 	guest_say_hello(&guest);
 	for (;;) {
 		watch_fill(&watch, &guest, signal_fd);
-		r = poll(watch.p, watch.n, guest_poll_ms(&guest, clock_now_ms()));
+		r = guest_poll(&guest, &watch);
 		if (r == -1 && errno != EINTR)
 			fatal("poll: error %d", errno);
 		if (r >= 0)

@@ -7,6 +7,9 @@
  * Of each stream the first GUEST_HEAD_MAX bytes are sent as they come and the
  * last GUEST_TAIL_MAX at the end; what lies between is counted and dropped. So
  * memory is bounded and a pipe is never left full because a reader is slow.
+ *
+ * Beside the calls of others (h_pace) what is much comes in pieces with pauses between them, and
+ * what is only counted is read with rests: a run that floods then waits for its pipe.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +19,10 @@
 #include "guest.h"
 
 #define OUTPUT_READ_MAX 65536u /* a pipe's usual size */
-#define OUTPUT_ROUNDS 8u       /* reads before the loop looks at the host again */
+#define OUTPUT_AT_ONCE 65536u  /* of a stream: never waits */
+#define OUTPUT_REST_US 500u
+#define OUTPUT_LAST_MS 500u /* of a run's time: its end must come in time */
+#define OUTPUT_ROUNDS 8u    /* reads before the loop looks at the host again */
 
 void
 output_init(struct output *o, uint32_t run, uint8_t no)
@@ -40,6 +46,8 @@ output_done(struct output *o)
 bool
 output_may_read(const struct guest *g, const struct output *o)
 {
+	if (o->rest_us > 0 && clock_now_us() < o->rest_us)
+		return false;
 	return g->stream.session == SESSION_OPEN || buf_len(&o->pending) < GUEST_WINDOW;
 }
 
@@ -101,10 +109,58 @@ output_read(struct output *o, bool all)
 	return o->fd < 0;
 }
 
+/* It costs a run at most half of its time, and never the answer to how it ended. */
+static bool
+output_has_time(const struct run *run, uint64_t now_ms)
+{
+	uint64_t left = run->deadline_ms > now_ms ? run->deadline_ms - now_ms : 0;
+
+	return run->deadline_ms == 0 || (left > OUTPUT_LAST_MS && left > run->what.timeout_ms / 2);
+}
+
+/* Whether others go first. Not where all is wanted (a file), nor of a run whose end is wanted. */
+static bool
+output_paced(struct guest *g, const struct output *o, uint64_t now_us)
+{
+	const uint32_t ending = EXIT_ENDED | EXIT_TIMED_OUT | EXIT_OUTPUT_LIMIT;
+	const struct run *run = g->pause_us > 0 ? run_find(g, o->run) : NULL;
+
+	return run != NULL && o->framed >= OUTPUT_AT_ONCE && o->head_max == GUEST_HEAD_MAX &&
+	       (run->result.flags & ending) == 0 && output_has_time(run, now_us / 1000);
+}
+
+void
+output_rest(struct guest *g, struct output *o)
+{
+	uint64_t now = clock_now_us();
+
+	if (o->total >= o->head_max && output_paced(g, o, now))
+		o->rest_us = now + OUTPUT_REST_US;
+}
+
+static bool
+output_could_frame(const struct guest *g, const struct output *o)
+{
+	return buf_len(&o->pending) > 0 && o->framed < o->credit && stream_has_room(&g->stream);
+}
+
+uint64_t
+output_next_us(struct guest *g, const struct output *o, uint64_t now_us)
+{
+	uint64_t next = o->fd >= 0 && o->rest_us > now_us ? o->rest_us : 0;
+
+	if (output_could_frame(g, o) && output_paced(g, o, now_us) &&
+	    (next == 0 || o->next_us < next))
+		next = o->next_us;
+	return next;
+}
+
 void
 output_pump(struct guest *g, struct output *o)
 {
-	while (buf_len(&o->pending) > 0 && o->framed < o->credit && stream_has_room(&g->stream)) {
+	uint64_t now = g->pause_us > 0 ? clock_now_us() : 0;
+
+	while (output_could_frame(g, o) && !(now < o->next_us && output_paced(g, o, now))) {
 		size_t n = buf_len(&o->pending);
 		uint64_t room = o->credit - o->framed;
 
@@ -115,6 +171,7 @@ output_pump(struct guest *g, struct output *o)
 			return;
 		buf_consume(&o->pending, n);
 		o->framed += n;
+		o->next_us = now + g->pause_us;
 	}
 }
 

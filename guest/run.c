@@ -496,6 +496,23 @@ run_tick_all(struct guest *g, uint64_t now_ms)
 }
 
 uint64_t
+run_next_us(struct guest *g, uint64_t now_us)
+{
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < GUEST_RUNS_MAX * GUEST_OUTPUTS; i++) {
+		const struct run *run = &g->runs[i / GUEST_OUTPUTS];
+		uint64_t at = run->number == 0
+				      ? 0
+				      : output_next_us(g, &run->out[i % GUEST_OUTPUTS], now_us);
+
+		if (at != 0 && (next == 0 || at < next))
+			next = at;
+	}
+	return next;
+}
+
+uint64_t
 run_next_ms(const struct guest *g)
 {
 	uint64_t next = 0;

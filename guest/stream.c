@@ -196,6 +196,7 @@ stream_on_h_sync(struct guest *g, const struct guest_h_sync *sync)
 	guest_put_g_sync_ack(&ack, payload);
 	s->kept_on_wire = 0;
 	s->session = SESSION_OPEN;
+	g->pause_us = 0; /* this host has not said a word of it */
 	r = stream_send(s, GUEST_g_sync_ack, 0, 0, payload, sizeof(payload));
 	return r < 0 ? r : feed_tell_all(g);
 }
@@ -207,6 +208,7 @@ stream_dispatch(struct guest *g, const struct guest_frame *f)
 	struct guest_h_hello hello;
 	struct guest_h_credit credit;
 	struct guest_h_sync sync;
+	struct guest_h_pace pace;
 	struct guest_h_ack ack;
 	int r;
 
@@ -230,6 +232,10 @@ stream_dispatch(struct guest *g, const struct guest_frame *f)
 	case GUEST_h_credit:
 		r = guest_get_h_credit(f->payload, f->len, &credit);
 		return r < 0 ? r : guest_on_h_credit(g, f->run, f->stream, &credit);
+	case GUEST_h_pace:
+		r = guest_get_h_pace(f->payload, f->len, &pace);
+		g->pause_us = r < 0 ? g->pause_us : pace.pause_us;
+		return r;
 	case GUEST_h_spec:
 		return guest_on_h_spec(g, f->run, f->payload, f->len);
 	case GUEST_h_run:

@@ -60,8 +60,9 @@ struct output {
 	uint64_t framed;    /* of it, sent as g_out */
 	uint64_t credit;    /* framed may reach this */
 	bool tail_sent;
-	size_t tail_len, tail_at; /* ring of GUEST_TAIL_MAX: the next byte goes to tail_at */
-	uint8_t *tail;            /* NULL until more than the head was written */
+	uint64_t next_us, rest_us; /* h_pace: no piece, and no reading, before that */
+	size_t tail_len, tail_at;  /* ring of GUEST_TAIL_MAX: the next byte goes to tail_at */
+	uint8_t *tail;             /* NULL until more than the head was written */
 };
 
 /* ---- feed.c: a run's stdin ---- */
@@ -182,6 +183,7 @@ struct guest {
 	struct eval eval[EVAL_LANGUAGES];
 	struct kept kept;
 	struct guest_h_hello hello;
+	uint32_t pause_us; /* of the last h_pace; 0 = none */
 	uint64_t started_ms, lifetime_end_ms;
 };
 

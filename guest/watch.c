@@ -97,6 +97,7 @@ watch_serve_run(struct guest *g, struct run *run, enum watch_what what, uint32_t
 {
 	if (what == WATCH_OUTPUT && run->out[index].fd >= 0) {
 		(void)output_read(&run->out[index], false);
+		output_rest(g, &run->out[index]);
 		output_pump(g, &run->out[index]);
 	} else if (what == WATCH_FEED) {
 		feed_pump(g, &run->feed);

@@ -65,6 +65,7 @@ struct fake_engine {
 	size_t spec_len;
 	uint64_t last_ack;
 	uint64_t credit[STREAMS];      /* the last one of each stream */
+	uint32_t pause_us;             /* of the last h_pace */
 	uint32_t last_run;             /* number of the run begun last */
 	struct guest_h_hello greeting; /* the last h_hello */
 	struct guest_h_sync sync;      /* the last h_sync */

@@ -129,6 +129,11 @@ guest_reads(struct attach *at, const struct guest_frame *f)
 
 		if (guest_get_h_credit(f->payload, f->len, &credit) == 0 && f->stream < STREAMS)
 			fake.credit[f->stream] = credit.limit;
+	} else if (f->row->type == GUEST_h_pace) {
+		struct guest_h_pace pace;
+
+		if (guest_get_h_pace(f->payload, f->len, &pace) == 0)
+			fake.pause_us = pace.pause_us;
 	} else if (f->row->type == GUEST_h_sync) {
 		(void)guest_get_h_sync(f->payload, f->len, &fake.sync);
 	} else if (f->row->type == GUEST_h_end) {

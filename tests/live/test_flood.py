@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A run that writes without end: the broker does not grow, nor does the host's disk.
+"""A run that writes without end: the broker does not grow, nor does the host's disk, and beside the
+short calls of another connection it pauses.
 
 BAILEY_FLOOD_GB (1) is how much it writes; 10 is the long form.
 """
@@ -14,6 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
+from test_serve import Raw, Served  # noqa: E402
 from tree import Tree, engine, for_users  # noqa: E402
 
 BYTES = int(os.environ.get("BAILEY_FLOOD_GB", "1")) * 1000000000
@@ -87,6 +89,65 @@ class Flood(unittest.TestCase):
                 self.assertLess(watch.disk, DISK_BYTES)
 
         for_users(self, body)
+
+
+class Calls(threading.Thread):
+    """Short calls of one connection, one after the other."""
+
+    def __init__(self, client, sandbox):
+        super().__init__(daemon=True)
+        self.client, self.sandbox, self.done, self.stop = client, sandbox, 0, threading.Event()
+
+    def run(self):
+        while not self.stop.is_set():
+            self.client.call(1000 + self.done, "container_exec_command", sandbox_id=self.sandbox, command=":")
+            if self.client.result(1000 + self.done)["status"] != "ok":
+                return
+            self.done += 1
+
+
+class BesideOthers(unittest.TestCase):
+    def flood(self, command, **arguments):
+        self.number += 1
+        began = time.monotonic()
+        self.us.call(self.number, "container_exec_command", sandbox_id=self.ours, command=command, **arguments)
+        return self.us.result(self.number), time.monotonic() - began
+
+    def megabyte(self):
+        r, took = self.flood("head -c 1000000 /dev/zero | tr '\\0' x")
+        self.assertEqual((r["status"], r["stdout_bytes"]), ("ok", 1000000), r)
+        self.assertTrue(r["stdout_tail"].endswith("x" * 8000))
+        return took
+
+    def test_pauses_and_loses_nothing(self):
+        # 64 KiB at once, then a piece each 32 ms, by so many processors
+        least = (1000000 - 65536 - 2 * 32748) / 32748 * 0.032 / os.cpu_count()
+        server, self.number = Served(self), 1
+        self.us, them = Raw(server.path), Raw(server.path)
+        ids = []
+        for client in (self.us, them):
+            client.call(1, "container_create_sandbox")
+            ids.append(client.result(1)["sandbox_id"])
+        self.ours = ids[0]
+        time.sleep(0.3)
+        alone = min(self.megabyte() for _ in range(3))
+        calls = Calls(them, ids[1])
+        calls.start()
+        time.sleep(0.1)
+        beside = [self.megabyte() for _ in range(3)]
+        ended, took = self.flood("exec cat /dev/zero", timeout_seconds=1)
+        still, _ = self.flood("echo still here")
+        calls.stop.set()
+        calls.join(10)
+        time.sleep(1.3)
+        after = min(self.megabyte() for _ in range(3))
+        print(f"alone {alone * 1000:.0f} ms, beside {calls.done} calls {beside[0] * 1000:.0f} ms, after {after * 1000:.0f} ms; "
+              f"without end {took:.2f} s of 1", file=sys.stderr)
+        self.assertFalse(calls.is_alive())
+        self.assertGreater(min(beside), least)
+        self.assertEqual(ended["status"], "timed_out", ended)
+        self.assertEqual((still["status"], still["stdout"]), ("ok", "still here\n"), still)
+        self.assertLess(after, least)
 
 
 if __name__ == "__main__":

@@ -231,6 +231,75 @@ test_output_of_two_runs(void **state)
 	fake_free(f);
 }
 
+/* A flood beside the calls of others: the first part at once, then piece by piece, and what is
+ * only counted is read with rests between. */
+static void
+test_output_paced(void **state)
+{
+	struct fake *f = new_box();
+	struct output *o = &f->g.runs[0].out[0];
+	uint64_t now;
+
+	(void)state;
+	f->g.pause_us = 60000000;
+	write_run(f, 0, 200000);
+	output_pump(&f->g, o);
+	assert_int_equal(o->framed, 3 * GUEST_PIECE); /* the first past what never waits */
+	output_pump(&f->g, o);
+	assert_int_equal(o->framed, 3 * GUEST_PIECE);
+	now = clock_now_us();
+	assert_true(output_next_us(&f->g, o, now) > now + 50000000);
+	assert_true(output_may_read(&f->g, o));
+	o->next_us = now;
+	output_pump(&f->g, o);
+	assert_int_equal(o->framed, 4 * GUEST_PIECE);
+	output_rest(&f->g, o);
+	assert_int_equal(o->rest_us, 0); /* all of this is kept */
+	write_run(f, 200000, GUEST_HEAD_MAX + 10);
+	output_rest(&f->g, o);
+	assert_true(o->rest_us > now);
+	o->rest_us = clock_now_us() + 1000000;
+	assert_false(output_may_read(&f->g, o));
+	assert_int_equal(output_next_us(&f->g, o, clock_now_us()), o->rest_us);
+	f->g.pause_us = 0; /* the others are gone */
+	output_pump(&f->g, o);
+	assert_int_equal(o->framed, GUEST_WINDOW);
+	fake_free(f);
+}
+
+static uint64_t
+framed_with(uint64_t head_max, uint32_t flags, uint32_t timeout_ms, uint64_t left_ms)
+{
+	struct fake *f = new_box();
+	struct run *run = &f->g.runs[0];
+	uint64_t framed;
+
+	f->g.pause_us = 60000000;
+	run->out[0].head_max = head_max;
+	run->result.flags = flags;
+	run->what.timeout_ms = timeout_ms;
+	run->deadline_ms = timeout_ms ? clock_now_ms() + left_ms : 0;
+	write_run(f, 0, 200000);
+	output_pump(&f->g, &run->out[0]);
+	framed = run->out[0].framed;
+	fake_free(f);
+	return framed;
+}
+
+/* What is wanted whole, a run that is to end, and one that has used half of its time. */
+static void
+test_output_not_paced(void **state)
+{
+	(void)state;
+	assert_int_equal(framed_with(GUEST_HEAD_MAX, 0, 0, 0), 3 * GUEST_PIECE);
+	assert_int_equal(framed_with(UINT64_MAX, 0, 0, 0), 200000);
+	assert_int_equal(framed_with(GUEST_HEAD_MAX, EXIT_ENDED, 0, 0), 200000);
+	assert_int_equal(framed_with(GUEST_HEAD_MAX, EXIT_TIMED_OUT, 0, 0), 200000);
+	assert_int_equal(framed_with(GUEST_HEAD_MAX, 0, 100000, 90000), 3 * GUEST_PIECE);
+	assert_int_equal(framed_with(GUEST_HEAD_MAX, 0, 100000, 50000), 200000);
+	assert_int_equal(framed_with(GUEST_HEAD_MAX, 0, 600, 500), 200000);
+}
+
 int
 main(void)
 {
@@ -242,6 +311,8 @@ main(void)
 		cmocka_unit_test(test_output_window_without_session),
 		cmocka_unit_test(test_output_read_is_bounded),
 		cmocka_unit_test(test_output_of_two_runs),
+		cmocka_unit_test(test_output_paced),
+		cmocka_unit_test(test_output_not_paced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

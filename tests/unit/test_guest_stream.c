@@ -332,10 +332,12 @@ test_stream_sync_sends_again(void **state)
 	assert_int_equal(stream_send_kept(&f->g.stream, GUEST_g_out, 1, 1, "more", 4), 0);
 	stream_flush(&f->g.stream);
 	assert_string_equal(host_reads(f), ""); /* nobody there */
+	f->g.pause_us = 7;                      /* a former host's word */
 	put_sync(f, secret, 1);
 	assert_int_equal(stream_intake(&f->g), 0);
 	stream_flush(&f->g.stream);
 	assert_string_equal(host_reads(f), "S234");
+	assert_int_equal(f->g.pause_us, 0);
 	put_sync(f, secret, 0); /* frame 1 is gone for good */
 	assert_int_equal(stream_intake(&f->g), END_STREAM);
 	fake_free(f);

@@ -1,0 +1,66 @@
+/*
+ * broker/pace.c - whether a run stands beside somebody's short calls, and is to write much more
+ * slowly than it could.
+ *
+ * Runs in: bailey-broker.
+ * Input: ends of runs; what a hostile guest says of its output decides about pace alone.
+ * Owns: nothing.
+ *
+ * On its way to us each piece of output costs the engine, its shim and us a part of all
+ * processors, and what is dropped in the box costs two of them there. A guest that is told to
+ * pause gives the calls of others their turn in between; what a call waits for at most is one
+ * piece.
+ */
+#include "broker.h"
+
+#define SHORT_BYTES 65536u /* a call that wrote no more is a short one */
+#define RECENT_MS 250u
+#define PAUSE_US 32000u /* of a piece where there is one processor: 1 MiB a second */
+
+void
+pace_note(struct run *r)
+{
+	struct pace *p = &r->b->pace;
+
+	if (r->exit.stdout_bytes > SHORT_BYTES || r->exit.stderr_bytes > SHORT_BYTES)
+		return;
+	if (p->peer != r->peer)
+		p->others_ms = p->at_ms;
+	p->peer = r->peer;
+	p->at_ms = clock_now_ms();
+}
+
+uint32_t
+pace_of(const struct run *r)
+{
+	const struct pace *p = &r->b->pace;
+	uint64_t at_ms = p->peer == r->peer ? p->others_ms : p->at_ms;
+	uint32_t cpus = r->b->settings.host_cpus;
+
+	if (!at_ms || clock_now_ms() - at_ms > RECENT_MS)
+		return 0;
+	return PAUSE_US / (cpus ? cpus : 1);
+}
+
+size_t
+pace_frame(struct box *x, const struct run *r, uint8_t *out)
+{
+	struct guest_h_pace m = {.pause_us = pace_of(r)};
+	uint8_t payload[4];
+
+	if (m.pause_us == x->pause_us)
+		return 0;
+	x->pause_us = m.pause_us;
+	guest_put_h_pace(&m, payload);
+	return guest_frame_write(out, GUEST_h_pace, 0, 0, 0, payload, sizeof(payload));
+}
+
+void
+pace_tick(struct box *x)
+{
+	uint8_t out[PACE_FRAME_LEN];
+	size_t n = TAILQ_EMPTY(&x->runs) ? 0 : pace_frame(x, TAILQ_FIRST(&x->runs), out);
+
+	if (n)
+		(void)attach_send(x->attach, out, n); /* a dead stream says so itself */
+}
