@@ -31,6 +31,14 @@ RUNS_MAX = 16
 HEADER = struct.Struct("<BBHIQ")
 
 
+def read_version():
+    with open(os.path.join(ROOT, "ipc", "guest_stream.h"), encoding="utf-8") as handle:
+        return int(re.search(r"^#define GUEST_VERSION (\d+)u", handle.read(), re.M).group(1))
+
+
+VERSION = read_version()
+
+
 def read_table():
     """guest.def: name -> (number, direction, sequenced), and the fields of each."""
     with open(os.path.join(ROOT, "ipc", "guest.def"), encoding="utf-8") as handle:
@@ -182,7 +190,7 @@ class Box:
                  memory_mb=512, pids=64, workspace_mb=192, tmp_mb=64, hello=True, uid=10001,
                  share=None, inodes=16384, nano_cpus=0):
         self.secret = os.urandom(32)
-        self.values = {"version": 1, "box_class": box_class, "deadman_ms": deadman_ms,
+        self.values = {"version": VERSION, "box_class": box_class, "deadman_ms": deadman_ms,
                        "lifetime_s": lifetime_s, "secret": self.secret, "cpus": cpus, "flags": 0,
                        "affinity": affinity}
         self.seq = 0

@@ -26,7 +26,7 @@ class Starts(Case):
     def test_hello_names_version_and_user(self):
         box = self.box()
         hello = guestclient.unpack_fields("g_hello", box.frames[0][4])
-        self.assertEqual((box.frames[0][0], hello["version"], hello["uid"]), ("g_hello", 1, 10001))
+        self.assertEqual((box.frames[0][0], hello["version"], hello["uid"]), ("g_hello", guestclient.VERSION, 10001))
 
     def test_ping_is_answered(self):
         box = self.box()
