@@ -108,8 +108,9 @@ int runner_order(struct runner *r); /* start what launch says */
  * are any: it passes output on while the run goes on. 0 = leave both. */
 void runner_affinity(const struct runner *r, uint64_t mask);
 void runner_block_output(struct runner *r); /* takes back O_NONBLOCK a waiting node has set */
-/* Kills what it started last; that may end on PID 1's processors. */
-void runner_put_away(const struct runner *r);
+/* Kills what it started last; that may end on PID 1's processors. False: it has not said its number
+ * yet, which it may do later than that one speaks. */
+bool runner_put_away(const struct runner *r);
 void runner_discard_output(struct runner *r);            /* what its pipes hold was not the run's */
 uint64_t runner_cpu_us(const struct runner *r);          /* of the process it started last */
 int runner_report(struct runner *r, struct report *ret); /* 1, 0 = none now, -errno = gone */

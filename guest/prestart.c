@@ -134,7 +134,8 @@ prestart_discard(struct guest *g)
 		prestart_kill(g);
 	} else if (g->prestart == PRESTART_READY) {
 		g->prestart = PRESTART_LEAVING;
-		runner_put_away(&g->waiting);
+		if (!runner_put_away(&g->waiting))
+			prestart_kill(g);
 	}
 }
 
@@ -203,6 +204,8 @@ prestart_hand_out(struct guest *g, struct run *run)
 	buf_done(&b);
 	if (r < 0)
 		return r;
+	if (g->waiting_cpu_us == 0) /* it spoke before its runner had said its number */
+		g->waiting_cpu_us = runner_cpu_us(&g->waiting);
 	run->result.start = START_WARM;
 	run->base_cpu_us = g->waiting_cpu_us;
 	run_adopt(run, &g->waiting);

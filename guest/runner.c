@@ -453,17 +453,18 @@ runner_block_output(struct runner *r)
 	}
 }
 
-void
+bool
 runner_put_away(const struct runner *r)
 {
 	pid_t pid = r->launch == NULL ? 0 : r->launch->pid;
 	cpu_set_t ours;
 
 	if (pid <= 0)
-		return;
+		return false;
 	if (sched_getaffinity(0, sizeof(ours), &ours) == 0)
 		(void)sched_setaffinity(pid, sizeof(ours), &ours); /* a hint */
 	(void)kill(pid, SIGKILL);
+	return true;
 }
 
 void

@@ -12,6 +12,7 @@
 static int fill_result;
 static int order_result;
 static int take_result;
+static bool number_known;
 static unsigned orders, dropped;
 static struct fake *the_fake;
 
@@ -19,6 +20,14 @@ int __wrap_launch_fill_waiting(struct launch *l, uint32_t box_class, uint32_t cp
 int __wrap_runner_order(struct runner *r);
 int __wrap_children_take(struct guest *g, struct runner *ret);
 void __wrap_children_drop(struct guest *g, struct runner *r);
+bool __wrap_runner_put_away(const struct runner *r);
+
+bool
+__wrap_runner_put_away(const struct runner *r)
+{
+	(void)r;
+	return number_known;
+}
 
 int
 __wrap_children_take(struct guest *g, struct runner *ret)
@@ -67,6 +76,7 @@ due_box(uint32_t box_class)
 	fill_result = 0;
 	order_result = 0;
 	take_result = 0;
+	number_known = true;
 	orders = 0;
 	dropped = 0;
 	return f;
@@ -237,6 +247,14 @@ test_prestart_put_away(void **state)
 
 	f = waiting_box(BOX_SHELL, &other);
 	f->g.prestart = PRESTART_READY;
+	number_known = false; /* its runner has not come so far: it goes too */
+	prestart_discard(&f->g);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	done(f, other);
+
+	f = waiting_box(BOX_SHELL, &other);
+	f->g.prestart = PRESTART_READY;
 	prestart_discard(&f->g);
 	report(f, REPORT_ENDED, 1); /* the image's own start made more */
 	assert_int_equal(f->g.prestart, PRESTART_NONE);
@@ -330,7 +348,9 @@ test_prestart_hand_out_bash(void **state)
 
 	(void)state;
 	f->g.prestart = PRESTART_READY;
+	f->g.waiting.launch->pid = getpid(); /* known since it spoke */
 	assert_int_equal(prestart_hand_out(&f->g, &run), 0);
+	assert_true(run.base_cpu_us > 0);
 	assert_int_equal(run.result.start, START_WARM);
 	assert_int_equal(read(other, got, sizeof(got)), 1);
 	assert_int_equal(got[0], '\n');

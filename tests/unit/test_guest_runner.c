@@ -197,11 +197,12 @@ test_runner_put_away(void **state)
 
 	(void)state;
 	rig_open(&rig);
-	runner_put_away(&rig.r); /* nothing was started */
+	assert_false(runner_put_away(&rig.r)); /* nothing was started */
 	order_shell(&rig, "echo r >&3; read x <&3", true);
 	while (read(rig.r.control_fd, &byte, 1) != 1)
 		(void)usleep(1000);
-	runner_put_away(&rig.r);
+	while (!runner_put_away(&rig.r)) /* it has spoken before the runner says its number */
+		(void)usleep(1000);
 	report = wait_report(&rig);
 	assert_int_equal(report.what, REPORT_ENDED);
 	assert_true(WIFSIGNALED(report.status) && WTERMSIG(report.status) == SIGKILL);
