@@ -160,13 +160,12 @@ void pool_drain(struct broker *b);
 struct pool *pool_of(struct broker *b, const struct profile *p, enum box_class c);
 
 /* ---- admission.c: queue and caps ---- */
+/* Why nothing starts while it is missing: no box is made that nobody could end. */
+#define NO_REAPER                                                                       \
+	"Bailey's reaper, the process that ends sandboxes, is not running, so none is " \
+	"started. It is started again by itself; if this persists, Bailey's log says why."
 /* Why no box will become free for a call of o however long it waits: those there are stay. NULL:
  * one may. */
-/* Why nothing starts while it is missing: no box is made that nobody could end. */
-#define NO_REAPER                                                                                \
-	"Bailey's reaper, the process that ends sandboxes, is not running, so none is started. " \
-	"It "                                                                                    \
-	"is started again by itself; if this persists, Bailey's log says why."
 const char *admission_crowd(const struct broker *b, const struct owner *o, uint32_t flags,
 			    uint64_t memory_bytes, char *out, size_t cap);
 /* Answers the call busy where waiting brings it nothing, or nobody may wait any more. */

@@ -25,10 +25,9 @@
 #define END_SLACK_MS 20000u   /* past the time limit of a granted run */
 #define CANCEL_WAIT_MS 10000u /* for the broker's last word on a cancelled call */
 #define QUERY_WAIT_MS 5000u   /* for what the broker answers by itself */
-#define NO_BROKER                                                                              \
-	"Bailey's broker, the process that speaks to the container engine, is not running or " \
-	"does "                                                                                \
-	"not answer. It is started again by itself; if this persists, Bailey's log says why."
+#define NO_BROKER                                                                           \
+	"Bailey's broker, the process that speaks to the container engine, is not running " \
+	"or does not answer. It starts again by itself; if this lasts, Bailey's log says why."
 #define QUEUE_FACTOR 9u /* of evaluations that wait for each other, and one's own */
 
 typedef void (*call_action)(struct call *c, const void *arg);
