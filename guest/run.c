@@ -500,7 +500,7 @@ run_next_us(struct guest *g, uint64_t now_us)
 {
 	uint64_t next = 0;
 
-	for (size_t i = 0; i < GUEST_RUNS_MAX * GUEST_OUTPUTS; i++) {
+	for (size_t i = 0; i < (size_t)GUEST_RUNS_MAX * GUEST_OUTPUTS; i++) {
 		const struct run *run = &g->runs[i / GUEST_OUTPUTS];
 		uint64_t at = run->number == 0
 				      ? 0

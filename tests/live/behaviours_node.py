@@ -57,7 +57,7 @@ CASES = {
     "top-level await that throws": "await Promise.reject(new Error('tla'))",
     "module exception": "import 'fs';\nconsole.log(1);\nthrow new Error('in a module')",
     "strict mode": "console.log((function () { return this === undefined })()); undeclared = 1; console.log(undeclared)",
-    "timers": "setTimeout(() => console.log('t'), 2); setImmediate(() => console.log('i')); process.nextTick(() => console.log('n')); Promise.resolve().then(() => console.log('p')); console.log('m')",
+    "timers": "setTimeout(() => console.log('t'), 200); setImmediate(() => console.log('i')); process.nextTick(() => console.log('n')); Promise.resolve().then(() => console.log('p')); console.log('m')",
     "interval unref": "setInterval(() => {}, 1000).unref(); console.log('x')",
     "signal default": "process.kill(process.pid, 'SIGTERM'); setTimeout(() => {}, 5000)",
     "signal handler": "process.on('SIGUSR2', s => { console.log('got', s); process.exit(2) }); process.kill(process.pid, 'SIGUSR2'); setTimeout(() => {}, 5000)",
