@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "guest.h"
@@ -40,9 +41,20 @@ children_fork(struct guest *g, struct runner *ret)
 	return r;
 }
 
+/* Another run may have killed it, and its death was not heard of yet: its socket tells. */
+static bool
+children_is_gone(const struct runner *r)
+{
+	char byte;
+
+	return recv(r->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 int
 children_take(struct guest *g, struct runner *ret)
 {
+	if (g->spare.pid > 0 && children_is_gone(&g->spare))
+		children_drop(g, &g->spare);
 	children_want_spare(g, SPARE_AFTER_TAKE_MS);
 	if (g->spare.pid == 0)
 		return children_fork(g, ret);

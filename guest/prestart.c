@@ -195,6 +195,8 @@ prestart_hand_out(struct guest *g, struct run *run)
 	/* node has made its streams, and libuv its pipes non-blocking: the run's own writes to
 	 * descriptors 1 and 2 expect what a start leaves. */
 	runner_block_output(&g->waiting);
+	if (g->waiting_cpu_us == 0) /* it spoke before its runner had said its number */
+		g->waiting_cpu_us = runner_cpu_us(&g->waiting);
 	buf_init(&b, HAND_OUT_MAX);
 	r = run->what.kind == RUN_BASH ? buf_append(&b, "\n", 1) : prestart_message(&b, &run->what);
 	if (r == 0) {
@@ -204,8 +206,6 @@ prestart_hand_out(struct guest *g, struct run *run)
 	buf_done(&b);
 	if (r < 0)
 		return r;
-	if (g->waiting_cpu_us == 0) /* it spoke before its runner had said its number */
-		g->waiting_cpu_us = runner_cpu_us(&g->waiting);
 	run->result.start = START_WARM;
 	run->base_cpu_us = g->waiting_cpu_us;
 	run_adopt(run, &g->waiting);

@@ -470,12 +470,13 @@ runner_put_away(const struct runner *r)
 void
 runner_discard_output(struct runner *r)
 {
+	const int fds[] = {r->out_fds[0], r->out_fds[1], r->control_fd};
 	uint8_t chunk[4096];
 	ssize_t n;
 
-	for (size_t i = 0; i < ARRAY_LEN(r->out_fds); i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		do {
-			n = read(r->out_fds[i], chunk, sizeof(chunk));
+			n = read(fds[i], chunk, sizeof(chunk));
 		} while (n > 0 || (n == -1 && errno == EINTR));
 	}
 }

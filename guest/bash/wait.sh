@@ -5,7 +5,7 @@
 # the run starts: nothing a script can see but an empty list for its own arguments in BASH_ARGC,
 # which bash otherwise makes when it is first asked for. The one name used is the one that goes.
 unset BASH_ENV
-echo -n r >&3
+printf r >&3
 IFS= read -r -u 3 BASH_ENV || exit 0 # no run will come
 unset BASH_ENV
 exec 3<&-

@@ -9,6 +9,7 @@
 #include "guest_fakes.h"
 
 #include <signal.h>
+#include <sys/socket.h>
 
 static struct {
 	uint64_t now_ms;
@@ -138,6 +139,32 @@ test_children_spare(void **state)
 	fake_free(f);
 }
 
+/* Killed by another run, and not reaped yet: whoever asks, a run or an evaluation, gets a new one.
+ */
+static void
+test_children_spare_found_dead(void **state)
+{
+	struct fake *f = new_box();
+	struct runner r;
+	int pair[2];
+
+	(void)state;
+	world.now_ms = f->g.spare_at_ms = 1;
+	children_tick(&f->g, world.now_ms);
+	assert_int_equal(world.starts, 1);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(dup2(pair[0], f->g.spare.fd), f->g.spare.fd);
+	(void)close(pair[0]);
+	(void)close(pair[1]);
+	assert_int_equal(children_take(&f->g, &r), 0);
+	assert_int_equal(world.starts, 2);
+	assert_int_equal(f->g.leaving, 1);
+	children_drop(&f->g, &r);
+	reap_leaving(f);
+	assert_int_equal(world.walks, 0);
+	fake_free(f);
+}
+
 static void
 test_children_no_spare_beside_an_interpreter(void **state)
 {
@@ -251,6 +278,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_children_spare),
+		cmocka_unit_test(test_children_spare_found_dead),
 		cmocka_unit_test(test_children_no_spare_beside_an_interpreter),
 		cmocka_unit_test(test_children_cannot_fork),
 		cmocka_unit_test(test_children_spare_killed),

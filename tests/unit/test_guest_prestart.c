@@ -227,11 +227,14 @@ test_prestart_put_away(void **state)
 	assert_int_equal(f->g.prestart, PRESTART_LEAVING);
 	assert_int_equal(dropped, 0);
 	assert_int_equal(write(f->run_out, "noise", 5), 5);
+	assert_int_equal(write(other, "noise", 5),
+			 5); /* for the next one's control, an evaluation's */
 	report(f, REPORT_ENDED, 0);
 	assert_int_equal(f->g.prestart, PRESTART_NONE);
 	assert_int_equal(f->g.waiting.fd, -1);
 	assert_ptr_equal(f->g.spare.launch, memory);
 	assert_int_equal(read(f->g.spare.out_fds[0], &(char[8]){0}, 8), -1);
+	assert_int_equal(read(f->g.spare.control_fd, &(char[8]){0}, 8), -1);
 	assert_int_equal(dropped, 0);
 	assert_int_equal(said(f), -1);
 	done(f, other);
