@@ -30,7 +30,8 @@ pace_note(struct run *r)
 	p->at_ms = clock_now_ms();
 }
 
-uint32_t
+/* How long its guest is to pause between two pieces of much output; 0: nobody else calls. */
+static uint32_t
 pace_of(const struct run *r)
 {
 	const struct pace *p = &r->b->pace;
@@ -42,25 +43,35 @@ pace_of(const struct run *r)
 	return PAUSE_US / (cpus ? cpus : 1);
 }
 
+/* True when x does not know yet what payload says now. */
+static bool
+pace_changed(struct box *x, const struct run *r, uint8_t payload[4])
+{
+	struct guest_h_pace m = {.pause_us = pace_of(r)};
+
+	if (m.pause_us == x->pause_us)
+		return false;
+	x->pause_us = m.pause_us;
+	guest_put_h_pace(&m, payload);
+	return true;
+}
+
 size_t
 pace_frame(struct box *x, const struct run *r, uint8_t *out)
 {
-	struct guest_h_pace m = {.pause_us = pace_of(r)};
 	uint8_t payload[4];
 
-	if (m.pause_us == x->pause_us)
+	if (!pace_changed(x, r, payload))
 		return 0;
-	x->pause_us = m.pause_us;
-	guest_put_h_pace(&m, payload);
 	return guest_frame_write(out, GUEST_h_pace, 0, 0, 0, payload, sizeof(payload));
 }
 
 void
 pace_tick(struct box *x)
 {
-	uint8_t out[PACE_FRAME_LEN];
-	size_t n = TAILQ_EMPTY(&x->runs) ? 0 : pace_frame(x, TAILQ_FIRST(&x->runs), out);
+	const struct run *r = TAILQ_FIRST(&x->runs);
+	uint8_t payload[4];
 
-	if (n)
-		(void)attach_send(x->attach, out, n); /* a dead stream says so itself */
+	if (r && pace_changed(x, r, payload))
+		(void)box_send(x, GUEST_h_pace, payload, sizeof(payload)); /* as box_ping */
 }

@@ -91,8 +91,6 @@ void run_tell_end(struct run *r, enum end_cause cause);
 /* ---- pace.c: who writes much beside whom ---- */
 #define PACE_FRAME_LEN (GUEST_HEADER_LEN + 4 + GUEST_CRC_LEN)
 void pace_note(struct run *r); /* its EXIT came */
-/* How long its guest is to pause between two pieces of much output; 0: nobody else calls. */
-uint32_t pace_of(const struct run *r);
 /* What x must be told for r, beside which it may have other runs: its length in out, or 0. */
 size_t pace_frame(struct box *x, const struct run *r, uint8_t *out);
 void pace_tick(struct box *x); /* each second: others may have come, or gone */

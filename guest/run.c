@@ -252,7 +252,7 @@ run_spawn(struct guest *g, struct run *run)
 		run->result.start = START_WARM;
 	err = run_order(g, run);
 	if (err == EPIPE || err == ECONNRESET) {
-		/* Another run has killed the spare, and its death was not heard of yet. */
+		/* Another run has killed it since children_take looked. */
 		children_drop(g, &run->runner);
 		feed_close(&run->feed);
 		err = run_order(g, run);

@@ -152,7 +152,6 @@ children_delay_ms(uint32_t failures)
 }
 
 static void step(struct child *c, enum child_event event);
-
 static void child_why(struct child *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Why it is about to end; the first reason counts. */
@@ -316,7 +315,8 @@ act_start(struct child *c)
 		return NO_EVENT;
 	}
 	const char *hint = spawn_hint(r);
-	c->failures -= r == -EAGAIN && c->failures == MANY_FAILURES; /* room may come any moment */
+	if (r == -EAGAIN && c->failures == MANY_FAILURES)
+		c->failures--; /* room may come any moment: no minute's pause */
 	log_error("%s cannot be started: %s%s", children_name(c->id), strerrordesc_np(-r), hint);
 	child_why(c, "it could not be started: %s%s", strerrordesc_np(-r), hint);
 	if (c->pid != 0)

@@ -12,6 +12,7 @@
 #include "base.h"
 #include "confine.h"
 #include "ipc.h"
+#include "tokens.h"
 
 struct event;
 struct event_base;
@@ -101,7 +102,6 @@ int spawn_reserve_fds(void);  /* keeps 3..5 out of use in this process; first ca
 void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
 int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
 const char *spawn_hint(int error); /* after "Resource temporarily unavailable": which one */
-#include "tokens.h"
 
 /* ---- settings.c: what children are told at start ---- */
 struct facts {

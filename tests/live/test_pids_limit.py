@@ -73,6 +73,11 @@ class PidsLimit(unittest.TestCase):
             self.assertLess(time.monotonic(), end, r)
         self.assertEqual(r["stdout"], "x\n")
 
+    def ends(self, tree):
+        """As its client wants it, and with nothing left."""
+        self.assertEqual(tree.close(), 0)
+        self.assertTrue(no_boxes_within(tree.process.pid, 5, running=False))
+
     def test_broker(self):
         """Gone for less long than its sandboxes wait for the next one: nothing is lost."""
 
@@ -95,9 +100,7 @@ class PidsLimit(unittest.TestCase):
                 r = tree.wait(going)
                 self.assertEqual((r["status"], r["stdout"]), ("ok", "through\n"), r)
                 self.assertIn("bailey-broker cannot be started", said())
-                pid = tree.process.pid
-                self.assertEqual(tree.close(), 0)
-            self.assertTrue(no_boxes_within(pid, 5, running=False))
+                self.ends(tree)
 
         for_users(self, body)
 
@@ -125,9 +128,7 @@ class PidsLimit(unittest.TestCase):
                 time.sleep(0.5)
                 self.assertEqual(box.run("cat f")["stdout"], "kept\n")
                 self.assertEqual(tree.wait(refused)["status"], "ok")  # it waited, and then ran
-                pid = tree.process.pid
-                self.assertEqual(tree.close(), 0)
-            self.assertTrue(no_boxes_within(pid, 5, running=False))
+                self.ends(tree)
 
         for_users(self, body)
 

@@ -5,9 +5,9 @@
 
 #define OTHER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
 
-/* This reaper dies and the next one reads the ledger. */
+/* This reaper dies, and the next one reads the ledger; it has a broker or has none yet. */
 static void
-reaper_restart(void)
+reaper_restart(bool broker)
 {
 	int fd = r.ledger.fd;
 
@@ -16,7 +16,10 @@ reaper_restart(void)
 	memset(&r, 0, sizeof(r));
 	assert_int_equal(ledger_open(&r.ledger, fd), 0);
 	reaper_open();
+	if (!broker)
+		r.broker = NULL;
 	n_sent = 0;
+	watch_recover(&r);
 }
 
 static const struct ipc_row *
@@ -150,8 +153,7 @@ test_restart_with_the_same_broker(void **state)
 
 	(void)state;
 	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 100 * NS_PER_S));
-	reaper_restart();
-	watch_recover(&r);
+	reaper_restart(true);
 	assert_int_equal(state_of(5), BOX_ARMED);
 	/* the broker speaks for its box again within two seconds */
 	intend(5);
@@ -164,17 +166,25 @@ test_restart_with_the_same_broker(void **state)
 	n_sent = 0;
 }
 
+/* Box 5, whose deadline passed while there was no reaper; the next one is there. */
+static struct process *
+restarted_past_a_deadline(void)
+{
+	struct process *p = running_box(5, 500, true);
+
+	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 2 * NS_PER_S));
+	now_ns += 5 * NS_PER_S;
+	reaper_restart(true);
+	return p;
+}
+
 /* The run ended unheard: the broker says so before the old word counts. */
 static void
 test_restart_after_a_deadline_that_was_withdrawn(void **state)
 {
-	struct process *p = running_box(5, 500, true);
+	struct process *p = restarted_past_a_deadline();
 
 	(void)state;
-	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 2 * NS_PER_S));
-	now_ns += 5 * NS_PER_S;
-	reaper_restart();
-	watch_recover(&r);
 	pass(NS_PER_S);
 	assert_int_equal(p->signals, 0);
 	intend(5);
@@ -187,13 +197,9 @@ test_restart_after_a_deadline_that_was_withdrawn(void **state)
 static void
 test_restart_after_a_deadline_that_stands(void **state)
 {
-	struct process *p = running_box(5, 500, true);
+	struct process *p = restarted_past_a_deadline();
 
 	(void)state;
-	say(IPC_ROW(watch_deadline, .box = 5, .at_ns = T0 + 2 * NS_PER_S));
-	now_ns += 5 * NS_PER_S;
-	reaper_restart();
-	watch_recover(&r);
 	intend(5);
 	pass(2 * NS_PER_S - 1);
 	assert_int_equal(p->signals, 0);
@@ -209,8 +215,7 @@ test_restart_when_nobody_claims_a_box(void **state)
 	struct process *p = running_box(5, 500, true);
 
 	(void)state;
-	reaper_restart();
-	watch_recover(&r);
+	reaper_restart(true);
 	pass(2 * NS_PER_S - 1);
 	assert_int_equal(p->signals, 0);
 	pass(1);
@@ -227,8 +232,7 @@ test_restart_when_the_box_is_gone_already(void **state)
 
 	(void)state;
 	process_die(p);
-	reaper_restart();
-	watch_recover(&r);
+	reaper_restart(true);
 	nothing_sent();
 	pass(2 * NS_PER_S);
 	pass(200 * NS_PER_MS);
@@ -244,13 +248,11 @@ test_restart_takes_up_a_removal(void **state)
 	(void)state;
 	(void)running_box(5, 500, true);
 	say(IPC_ROW(watch_kill, .box = 5, .cause = CAUSE_DONE));
-	reaper_restart();
-	watch_recover(&r);
+	reaper_restart(true);
 	pass(0);
 	only_sent(IPC_NUM_order_remove); /* and no second watch_killed */
 	say(IPC_ROW(watch_gone, .box = 5));
-	reaper_restart();
-	watch_recover(&r);
+	reaper_restart(true);
 	assert_int_equal(idmap_count(r.boxes), 0);
 }
 
@@ -395,9 +397,7 @@ test_a_box_that_nobody_claims_ends(void **state)
 	r.broker = NULL;
 	watch_broker_lost(&r);
 	pass(4 * NS_PER_S);
-	reaper_restart();
-	r.broker = NULL;
-	watch_recover(&r);
+	reaper_restart(false);
 	pass(8 * NS_PER_S - 1);
 	assert_int_equal(p->signals, 0);
 	pass(1);
@@ -545,8 +545,7 @@ test_random_rows(void **state)
 			p->dead = false;
 		}
 		if (i % 97 == 0) {
-			reaper_restart();
-			watch_recover(&r);
+			reaper_restart(true);
 			n_sent = 0;
 		}
 	}
