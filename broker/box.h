@@ -94,6 +94,7 @@ struct figures {
 void counters_read(const struct counters *c, bool current, struct figures *ret);
 
 enum pooled { POOL_NOT, POOL_STARTING, POOL_READY };
+#define TOLD_UNKNOWN UINT64_MAX /* no run's deadline: what it has is said again */
 struct box {
 	uint64_t id;
 	struct broker *b;
@@ -117,7 +118,7 @@ struct box {
 	uint32_t away_s; /* with CAUSE_BROKER_GONE: the silence it did not survive; 0 unknown */
 	uint8_t secret[32];
 	uint64_t end_ns, born_ms, warm_ms, baseline_ms, affinity;
-	uint64_t told_ns;         /* the deadline the reaper has; 0: none */
+	uint64_t told_ns;         /* the deadline the reaper has; 0: none; or TOLD_UNKNOWN */
 	uint32_t pause_us;        /* what its guest was told last: pace.c */
 	struct counters counters; /* none before the reaper holds it */
 	struct figures baseline;

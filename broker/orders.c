@@ -206,7 +206,8 @@ announce(struct box *x)
 					     .container = IPC_STR(x->container), .pid = x->pid));
 	if (x->kept != KEEP_NONE)
 		(void)orders_send(b, IPC_ROW(watch_stays, .box = x->id));
-	x->told_ns = 0;
+	/* What the ledger has of a sandbox may be of a run that ended while no reaper listened. */
+	x->told_ns = x->state == BOX_STAYS || x->state == BOX_CLAIMED ? TOLD_UNKNOWN : 0;
 	box_tell_deadline(x);
 	if (x->state >= BOX_ENDING)
 		(void)orders_send(b, IPC_ROW(watch_kill, .box = x->id, .cause = x->cause));

@@ -212,6 +212,32 @@ test_a_new_reaper_hears_of_every_box(void **state)
 	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
 }
 
+/* Its run ended while no reaper listened, and the ledger still has the run's deadline. */
+static void
+test_a_new_reaper_hears_of_a_deadline_that_is_none_any_more(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	const char *id = stay(c, 0);
+	uint64_t call;
+
+	(void)state;
+	fake.guest.exit = false;
+	call = submit_within(c, id, 0, "code");
+	assert_true(granted(c, call));
+	world_settle();
+	clock_pass(80); /* a short run's deadline is told to nobody */
+	world_settle();
+	assert_true(w->reaper.deadline_ns > 0);
+	link_free(TAKE(w->reaper.link));
+	world_settle();
+	assert_null(w->b.reaper);
+	fake_guest_exit(run_of(c, call)->box->id, &fake.guest.result);
+	assert_true(ended(c, call));
+	reaper_connect();
+	world_settle();
+	assert_int_equal(w->reaper.deadline_ns, 0);
+}
+
 static void
 test_a_box_asked_for_before_the_reaper_died(void **state)
 {
@@ -306,6 +332,7 @@ main(void)
 		T(test_a_kill_order_ends_a_live_box),
 		T(test_removal_without_autoremove_and_with_an_unwilling_engine),
 		T(test_a_new_reaper_hears_of_every_box),
+		T(test_a_new_reaper_hears_of_a_deadline_that_is_none_any_more),
 		T(test_a_box_asked_for_before_the_reaper_died),
 		T(test_a_reaper_that_refuses),
 		T(test_no_reaper_for_long_is_the_end),
