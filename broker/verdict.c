@@ -292,7 +292,7 @@ verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t 
 		words = strerrordesc_np((int)(f->exit->exit_code & 0xfff));
 		(void)snprintf(out, cap,
 			       "The command could not be started: %s. Check working_dir, args and "
-			       "env.",
+			       "env, and that the sandbox's image has the program.",
 			       words ? words : "unknown error");
 		return out;
 	}

@@ -97,8 +97,9 @@ void prestart_on_report(struct guest *g);      /* its runner has something to sa
 bool prestart_fits(const struct guest *g, const struct guest_spec *spec);
 /* Gives the run to the waiting interpreter. 0 or -errno (then it is not usable). */
 int prestart_hand_out(struct guest *g, struct run *run);
-void prestart_discard(struct guest *g); /* ends an interpreter that waits or starts */
-void prestart_on_gone(struct guest *g); /* its runner is gone */
+void prestart_discard(struct guest *g);               /* ends an interpreter that waits or starts */
+void prestart_on_gone(struct guest *g);               /* its runner is gone */
+void prestart_tick(struct guest *g, uint64_t now_ms); /* gives up one that does not come to wait */
 
 /* ---- runner.c ---- */
 /* Forks a runner; the copy of s in it is wiped. 0 or -errno. */

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "guest.h"
@@ -105,6 +106,20 @@ launch_file(uint32_t kind)
 	return NULL;
 }
 
+/* A directory has the same permission bit and a program's name at times: a shell passes it by. */
+static bool
+launch_is_program(const char *path)
+{
+	struct stat st;
+
+	if (access(path, X_OK) == -1)
+		return false;
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+		return true;
+	errno = EACCES;
+	return false;
+}
+
 static int
 launch_find(struct launch *l, const char *program)
 {
@@ -113,7 +128,7 @@ launch_find(struct launch *l, const char *program)
 	for (size_t i = 0; i < ARRAY_LEN(launch_dirs); i++) {
 		int n = snprintf(l->path, sizeof(l->path), "%s/%s", launch_dirs[i], program);
 
-		if (n > 0 && (size_t)n < sizeof(l->path) && access(l->path, X_OK) == 0) {
+		if (n > 0 && (size_t)n < sizeof(l->path) && launch_is_program(l->path)) {
 			l->program = program;
 			return 0;
 		}
@@ -164,7 +179,7 @@ launch_find_named(struct launch *l, const struct guest_spec *spec, const struct 
 			l->path[n] = '/';
 			memcpy(l->path + n + 1, name->data, name->len);
 			l->path[n + 1 + name->len] = '\0';
-			if (access(l->path, X_OK) == 0)
+			if (launch_is_program(l->path))
 				return 0;
 			if (errno == EACCES)
 				err = EACCES;

@@ -136,6 +136,8 @@ guest_poll_ms(const struct guest *g, uint64_t now)
 	}
 	guest_sooner(&next, run_next_ms(g));
 	guest_sooner(&next, g->spare_at_ms);
+	if (g->prestart == PRESTART_STARTING)
+		guest_sooner(&next, g->waiting_until_ms);
 	guest_sooner(&next, g->stream.ack_at_ms);
 	return next <= now ? 0 : (int)(next - now);
 }
@@ -188,6 +190,7 @@ guest_turn(struct guest *g, const struct watch *w)
 {
 	watch_serve(w, g);
 	prestart_begin(g);
+	prestart_tick(g, clock_now_ms());
 	run_tick_all(g, clock_now_ms());
 	stream_flush(&g->stream);
 	children_tick(g, clock_now_ms());

@@ -16,6 +16,7 @@
 
 #include "guest.h"
 
+#define GIVE_UP_MS 5000u    /* an image's own bash may read its input first, or fill the pipe */
 #define HAND_OUT_MAX 65536u /* fits a socket's buffer; longer ones start their own process */
 
 bool
@@ -54,6 +55,7 @@ prestart_begin(struct guest *g)
 		return;
 	}
 	g->prestart = PRESTART_STARTING;
+	g->waiting_until_ms = clock_now_ms() + GIVE_UP_MS;
 	if (children_take(g, &g->waiting) < 0 ||
 	    launch_fill_waiting(g->waiting.launch, g->hello.box_class, g->hello.cpus) != 0 ||
 	    runner_order(&g->waiting) < 0)
@@ -105,6 +107,14 @@ prestart_kill(struct guest *g)
 {
 	(void)tree_kill(g->waiting.pid);
 	prestart_on_gone(g);
+}
+
+/* A sandbox without one is better than none at all. */
+void
+prestart_tick(struct guest *g, uint64_t now_ms)
+{
+	if (g->prestart == PRESTART_STARTING && now_ms >= g->waiting_until_ms)
+		prestart_kill(g);
 }
 
 void
@@ -199,16 +209,21 @@ prestart_hand_out(struct guest *g, struct run *run)
 		g->waiting_cpu_us = runner_cpu_us(&g->waiting);
 	buf_init(&b, HAND_OUT_MAX);
 	r = run->what.kind == RUN_BASH ? buf_append(&b, "\n", 1) : prestart_message(&b, &run->what);
-	if (r == 0) {
-		n = write(g->waiting.control_fd, buf_data(&b), buf_len(&b));
-		r = n == (ssize_t)buf_len(&b) ? 0 : -EPIPE;
-	}
-	buf_done(&b);
-	if (r < 0)
+	if (r < 0) {
+		buf_done(&b);
 		return r;
+	}
+	run_adopt(run, &g->waiting); /* whose input ends, where none comes, before it looks */
+	g->prestart = PRESTART_NONE;
+	n = write(run->runner.control_fd, buf_data(&b), buf_len(&b));
+	r = n == (ssize_t)buf_len(&b) ? 0 : -EPIPE;
+	buf_done(&b);
+	if (r < 0) {
+		children_drop(g, &run->runner);
+		feed_close(&run->feed);
+		return r;
+	}
 	run->result.start = START_WARM;
 	run->base_cpu_us = g->waiting_cpu_us;
-	run_adopt(run, &g->waiting);
-	g->prestart = PRESTART_NONE;
 	return 0;
 }

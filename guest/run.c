@@ -101,6 +101,8 @@ run_adopt(struct run *run, struct runner *r)
 	run->out[0].fd = run->runner.out_fds[0];
 	run->out[1].fd = run->runner.out_fds[1];
 	run->feed.fd = TAKE_FD(run->runner.stdin_fd);
+	if (run->feed.eof)
+		feed_close(&run->feed); /* before it is told to begin: it may look at once */
 }
 
 void

@@ -174,11 +174,12 @@ struct kept {
 struct guest {
 	struct stream stream;
 	struct run runs[GUEST_RUNS_MAX];
-	struct runner spare;     /* the next run's */
-	uint64_t spare_at_ms;    /* when one is to be forked, 0 = not by itself */
-	uint32_t leaving;        /* runners told to end and not reaped yet */
-	struct runner waiting;   /* the prestarted interpreter's */
-	uint64_t waiting_cpu_us; /* what it used until it waited */
+	struct runner spare;       /* the next run's */
+	uint64_t spare_at_ms;      /* when one is to be forked, 0 = not by itself */
+	uint32_t leaving;          /* runners told to end and not reaped yet */
+	struct runner waiting;     /* the prestarted interpreter's */
+	uint64_t waiting_cpu_us;   /* what it used until it waited */
+	uint64_t waiting_until_ms; /* when it has to wait at last, while STARTING */
 	enum prestart prestart;
 	struct eval eval[EVAL_LANGUAGES];
 	struct kept kept;

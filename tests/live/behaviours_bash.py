@@ -64,6 +64,7 @@ CASES = {
     "changes itself": "echo one\necho 'echo appended' >>main.sh\n",
     "removes itself": "rm main.sh; echo still here\nls",
     "stdin at its end": "read -r x; echo \"$? [$x]\"; cat",
+    "stdin has ended before it looks": "read -t 0; echo $?",
     "stdin": ("read -r x; echo \"1 $x\"; read -r -n 2 y; echo \"2 $y\"; cat", {"stdin": b"one\ntwo\nthree\n"}),
     "stdin of a child": ("head -n 1; cat | wc -c", {"stdin": b"one\n" + b"x" * 100000}),
     "stdin is no terminal": "[[ -t 0 || -t 1 || -t 2 ]] || echo none; tty; stty 2>&1",
@@ -121,6 +122,7 @@ DIFFERENT = {
                                   "bash makes it when it is first asked for; reading the hook's file asks"),
     "status of a pipeline that never was": ("echo \"${PIPESTATUS[@]-none}\"",
                                             "each command sets it, and the hook's are commands"),
+    "list of all variables": ("set | grep -c ^SECONDS", "bash lists it once it was set, and it counts from the run on"),
     "environ as the kernel has it": ("tr '\\0' '\\n' <\"/proc/$$/environ\" | grep -c BASH_ENV",
                                      "BASH_ENV made bash read the hook; children do not get it"),
 }

@@ -14,6 +14,7 @@ import uuid
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
+from sandbox import until  # noqa: E402
 from tree import Tree, engine, for_users  # noqa: E402
 
 IMAGE = os.environ.get("SANDBOX_IMAGE", "bailey/sandbox:slim")
@@ -47,6 +48,67 @@ def commit(name, config):
     engine.request("DELETE", f"/containers/{made['Id']}?force=1")
     assert status == 201, answer
     return f"bailey-test/{name}:1"
+
+
+def changed(name, command):
+    """The usual image after root ran that command in it."""
+    status, made = engine.request(
+        "POST", "/containers/create", {"Image": IMAGE, "User": "0", "Entrypoint": ["/bin/sh", "-ec", command]})
+    assert status == 201, made
+    try:
+        assert engine.request("POST", f"/containers/{made['Id']}/start")[0] == 204
+        status, ended = engine.request("POST", f"/containers/{made['Id']}/wait")
+        assert ended["StatusCode"] == 0, ended
+        status, answer = engine.request(
+            "POST", f"/commit?container={made['Id']}&repo=bailey-test/{name}&tag=1&pause=false", {})
+        assert status == 201, answer
+    finally:
+        engine.request("DELETE", f"/containers/{made['Id']}?force=1")
+    return f"bailey-test/{name}:1"
+
+
+class OddPrograms(unittest.TestCase):
+    """Images whose python3, node or bash are not what their names say."""
+
+    def image(self, name, command):
+        image = changed(name, command)
+        self.addCleanup(engine.request, "DELETE", f"/images/{image}?force=1")
+        return image
+
+    def test_a_bash_that_never_waits_keeps_no_pool_empty(self):
+        """It reads its input first: until a run has one, that does not come."""
+        image = self.image(
+            "reading", "mv /usr/bin/bash /usr/bin/real; printf '#!/bin/sh\\nread x\\nexec real \"$@\"\\n' >/usr/bin/bash;"
+            " chmod 755 /usr/bin/bash")
+
+        def body(user):
+            with Tree(user=user, env={"SANDBOX_IMAGE": image}) as tree:
+                tree.health()
+                tree.request("tools/list")
+
+                def ready():
+                    return {row["box_class"]: row["ready"] for row in tree.health()["pool"]}
+
+                until(lambda: ready()["shell"] and ready()["python"], 14)
+                r = tree.run("bash", "echo x")
+                self.assertEqual((r["status"], r["stdout"], r["start"]), ("ok", "x\n", "warm"), r)
+
+        for_users(self, body)
+
+    def test_a_directory_is_no_program(self):
+        image = self.image("directories", "cd /usr/local/bin; mkdir bash python3 node")
+        with Tree(env={"SANDBOX_IMAGE": image}) as tree:
+            for language, code in (("bash", "echo x"), ("python", "print('x')"), ("node", "console.log('x')")):
+                r = tree.run(language, code)
+                self.assertEqual((r["status"], r["stdout"]), ("ok", "x\n"), r)
+
+    def test_a_missing_program_is_told(self):
+        image = self.image("missing", "rm /usr/bin/python3 /usr/bin/node /usr/bin/bash")
+        with Tree(env={"SANDBOX_IMAGE": image}) as tree:
+            for language in ("bash", "python", "node"):
+                r = tree.run(language, "")
+                self.assertEqual(r["status"], "denied", r)
+                self.assertIn("image has the program", r["message"])
 
 
 class HostileImage(unittest.TestCase):

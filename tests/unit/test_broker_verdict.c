@@ -137,6 +137,7 @@ test_a_command_that_cannot_start_is_told_why(void **state)
 	(void)state;
 	assert_non_null(
 		strstr(verdict_message(&f, RUN_denied, text, sizeof(text)), "No such file"));
+	assert_non_null(strstr(text, "image has the program"));
 	e.exit_code = UINT32_MAX;
 	assert_non_null(strstr(verdict_message(&f, RUN_denied, text, sizeof(text)), "unknown"));
 }

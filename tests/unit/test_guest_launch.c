@@ -7,11 +7,15 @@
 #include "test.h"
 #include "guest_fakes.h"
 
+#include <sys/stat.h>
+
 static const char *only_path; /* the one program access() finds; NULL: all */
+static const char *directory; /* what exists and is no program */
 static char code_path[32];    /* where open() was sent */
 static int code_fd;
 
 int __wrap_access(const char *path, int mode);
+int __wrap_stat(const char *path, struct stat *ret);
 int __wrap_open(const char *path, int flags, ...);
 int __real_open(const char *path, int flags, ...);
 
@@ -23,6 +27,15 @@ __wrap_access(const char *path, int mode)
 		errno = ENOENT;
 		return -1;
 	}
+	return 0;
+}
+
+int
+__wrap_stat(const char *path, struct stat *ret)
+{
+	bool is_directory = directory != NULL && strcmp(path, directory) == 0;
+
+	*ret = (struct stat){.st_mode = is_directory ? S_IFDIR | 0755 : S_IFREG | 0755};
 	return 0;
 }
 
@@ -175,6 +188,30 @@ test_launch_finds_the_program(void **state)
 	only_path = NULL;
 	spec.kind = 99;
 	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), EINVAL);
+}
+
+static void
+test_launch_passes_directories_by(void **state)
+{
+	struct ipc_str args[] = {IPC_STR("prog")};
+	struct ipc_str env[] = {IPC_STR("PATH=/opt/bin:/bin")};
+	struct guest_spec spec = spec_of(RUN_PYTHON, "x");
+	struct guest_spec named = {
+		.kind = RUN_ARGV, .args = args, .n_args = 1, .env = env, .n_env = 1};
+
+	(void)state;
+	only_path = NULL;
+	launch.program = NULL;
+	directory = "/usr/local/bin/python3";
+	assert_int_equal(launch_fill_run(&launch, &spec, &none, 1), 0);
+	assert_string_equal(launch.path, "/usr/bin/python3");
+	directory = "/opt/bin/prog";
+	assert_int_equal(launch_fill_run(&launch, &named, &none, 1), 0);
+	assert_string_equal(launch.path, "/bin/prog");
+	only_path = directory;
+	assert_int_equal(launch_fill_run(&launch, &named, &none, 1), EACCES);
+	only_path = NULL;
+	directory = NULL;
 }
 
 static void
@@ -357,6 +394,7 @@ main(void)
 		cmocka_unit_test(test_launch_fill_run_env),
 		cmocka_unit_test(test_launch_kept_env),
 		cmocka_unit_test(test_launch_finds_the_program),
+		cmocka_unit_test(test_launch_passes_directories_by),
 		cmocka_unit_test(test_launch_argv),
 		cmocka_unit_test(test_launch_interpreters_that_stay),
 		cmocka_unit_test(test_launch_too_big),

@@ -189,6 +189,30 @@ test_prestart_of_nothing(void **state)
 }
 
 static void
+test_prestart_given_up(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_SHELL, &other);
+	uint64_t now = clock_now_ms();
+
+	(void)state;
+	prestart_tick(&f->g, now);
+	assert_int_equal(f->g.prestart, PRESTART_STARTING);
+	assert_true(f->g.waiting_until_ms > now);
+	prestart_tick(&f->g, f->g.waiting_until_ms);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	assert_int_equal(said(f), BOX_NOTHING);
+	done(f, other);
+
+	f = waiting_box(BOX_SHELL, &other);
+	f->g.prestart = PRESTART_READY; /* it may wait for as long as the sandbox lives */
+	prestart_tick(&f->g, f->g.waiting_until_ms);
+	assert_int_equal(f->g.prestart, PRESTART_READY);
+	done(f, other);
+}
+
+static void
 test_prestart_discarded(void **state)
 {
 	int other;
@@ -395,6 +419,45 @@ test_prestart_hand_out(void **state)
 	done(f, other);
 }
 
+/* A run may look at its input as its first act. */
+static void
+test_prestart_hand_out_without_input(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_SHELL, &other);
+	struct run run = {
+		.runner = RUNNER_NONE, .feed = {.fd = -1, .eof = true}, .what = {.kind = RUN_BASH}};
+
+	(void)state;
+	f->g.prestart = PRESTART_READY;
+	assert_int_equal(prestart_hand_out(&f->g, &run), 0);
+	assert_int_equal(run.feed.fd, -1);
+	assert_int_equal(read(f->run_stdin, &(char[8]){0}, 8), 0);
+	runner_close(&run.runner);
+	done(f, other);
+}
+
+static void
+test_prestart_hand_out_to_nobody(void **state)
+{
+	int other;
+	struct fake *f = waiting_box(BOX_PYTHON, &other);
+	struct run run = {.runner = RUNNER_NONE, .feed = {.fd = -1}};
+
+	(void)state;
+	assert_ptr_not_equal(signal(SIGPIPE, SIG_IGN), SIG_ERR);
+	(void)close(other);
+	f->g.prestart = PRESTART_READY;
+	f->g.waiting_cpu_us = 600;
+	assert_int_equal(prestart_hand_out(&f->g, &run), -EPIPE);
+	assert_int_equal(f->g.prestart, PRESTART_NONE);
+	assert_int_equal(dropped, 1);
+	assert_int_equal(run.runner.fd, -1);
+	assert_int_equal(run.feed.fd, -1);
+	assert_int_equal(run.base_cpu_us, 0);
+	fake_free(f);
+}
+
 static void
 test_prestart_hand_out_too_long(void **state)
 {
@@ -421,6 +484,7 @@ main(void)
 		cmocka_unit_test(test_prestart_ready),
 		cmocka_unit_test(test_prestart_not_possible),
 		cmocka_unit_test(test_prestart_of_nothing),
+		cmocka_unit_test(test_prestart_given_up),
 		cmocka_unit_test(test_prestart_discarded),
 		cmocka_unit_test(test_prestart_put_away),
 		cmocka_unit_test(test_prestart_not_when_a_run_is_here),
@@ -428,6 +492,8 @@ main(void)
 		cmocka_unit_test(test_prestart_fits_bash),
 		cmocka_unit_test(test_prestart_hand_out),
 		cmocka_unit_test(test_prestart_hand_out_bash),
+		cmocka_unit_test(test_prestart_hand_out_without_input),
+		cmocka_unit_test(test_prestart_hand_out_to_nobody),
 		cmocka_unit_test(test_prestart_hand_out_too_long),
 	};
 
