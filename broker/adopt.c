@@ -293,6 +293,19 @@ adopt_box(struct broker *b, uint32_t place, const struct keep_box *k)
 	resume_claim(x);
 }
 
+/* A broker that dies can log nothing, and the frontends count nothing. */
+static void
+adopt_lost(struct broker *b)
+{
+	const char *run_id, *sandbox;
+
+	while (store_next_lost(b->store, &run_id, &sandbox)) {
+		LOG_EVENT(run_ended, .run = run_id, .sandbox = sandbox[0] ? sandbox : NULL,
+			  .status = run_status_name(RUN_lost));
+		tally_add(TALLY_RUNS + RUN_lost);
+	}
+}
+
 void
 adopt_all(struct broker *b)
 {
@@ -310,6 +323,7 @@ adopt_all(struct broker *b)
 	cursor = 0;
 	while (keep_next(b->keep, &cursor, &place, &k))
 		adopt_box(b, place, &k);
+	adopt_lost(b);
 	if (!idmap_count(b->boxes))
 		return;
 	b->fronts_due_ms = now + ADOPT_FRONTS_MS;

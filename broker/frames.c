@@ -253,6 +253,7 @@ run_guest_frame(struct run *r, const struct guest_frame *f)
 	/* On its way to the client first: the store's fresh pages take their time. */
 	hand_on(r, f);
 	keep_output(r, f);
+	pace_seen(r);
 	if (!r->front && f->row->type == GUEST_g_out)
 		feed_stream(r, f->stream);
 	box_ack(x, false);

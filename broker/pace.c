@@ -15,6 +15,7 @@
 
 #define SHORT_BYTES 65536u /* a call that wrote no more is a short one */
 #define RECENT_MS 250u
+#define AT_ONCE 65536u  /* of a stream: what a guest never waits with */
 #define PAUSE_US 32000u /* of a piece where there is one processor: 1 MiB a second */
 
 void
@@ -74,4 +75,40 @@ pace_tick(struct box *x)
 
 	if (r && pace_changed(x, r, payload))
 		(void)box_send(x, GUEST_h_pace, payload, sizeof(payload)); /* as box_ping */
+	for (struct run *one = TAILQ_FIRST(&x->runs); one; one = TAILQ_NEXT(one, box_entry))
+		pace_seen(one); /* it may write on without a frame of it coming */
+}
+
+/* What it wrote before it was told counts as well: from then on the rest waits. */
+static bool
+pace_holds(const struct run *r)
+{
+	const struct session_run *n;
+
+	if (!r->box || !r->box->pause_us || r->flags & CALL_STEP)
+		return false; /* nobody slows down a file */
+	n = session_run(&r->box->session, r->number);
+	return n && (n->sent[STREAM_STDOUT] > AT_ONCE || n->sent[STREAM_STDERR] > AT_ONCE);
+}
+
+void
+pace_seen(struct run *r)
+{
+	if (r->paced || !pace_holds(r))
+		return;
+	r->paced = true;
+	tally_add(TALLY_paced);
+}
+
+uint32_t
+pace_count(const struct broker *b)
+{
+	size_t cursor = 0;
+	uint32_t n = 0;
+	uint64_t id;
+	void *r;
+
+	while (idmap_next(b->runs, &cursor, &id, &r))
+		n += pace_holds(r);
+	return n;
 }

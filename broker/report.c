@@ -54,11 +54,12 @@ send_load(struct broker *b, uint32_t query)
 
 	TAILQ_FOREACH(o, &b->owners, link)
 	owners++;
-	(void)link_send(b->supervisor, IPC_ROW(status_load, .query = query, .queued = b->queued,
-					       .queued_max = QUEUE_MAX, .in_flight = b->in_flight,
-					       .boxes = (uint32_t)idmap_count(b->boxes),
-					       .owners = owners, .memory_bytes = b->memory_bytes,
-					       .memory_max_bytes = b->memory_max_bytes));
+	(void)link_send(b->supervisor,
+			IPC_ROW(status_load, .query = query, .queued = b->queued,
+				.queued_max = QUEUE_MAX, .in_flight = b->in_flight,
+				.paced = pace_count(b), .boxes = (uint32_t)idmap_count(b->boxes),
+				.owners = owners, .memory_bytes = b->memory_bytes,
+				.memory_max_bytes = b->memory_max_bytes));
 }
 
 static void

@@ -235,7 +235,7 @@ finish(struct run *r, enum run_status status, const char *message, uint32_t retr
 		  .box = r->box ? r->box->id : 0, .status = run_status_name(status),
 		  .start = r->start,
 		  .queue_ms = r->left_queue_ms ? r->left_queue_ms - r->queued_ms : 0,
-		  .run_us = r->have_exit ? r->exit_us - r->run_us : 0);
+		  .run_us = r->have_exit ? r->exit_us - r->run_us : 0, .paced = r->paced);
 	if (!(r->flags & CALL_STAYS))
 		tally_add(TALLY_RUNS + (uint32_t)status);
 	close_kept(r, status);

@@ -32,6 +32,7 @@ struct run {
 	bool resumes;   /* a former broker's: its guest has not said yet how it stands */
 	bool alone;     /* within: no other run has been going on beside it */
 	bool oom;       /* the engine said so while it ran */
+	bool paced;     /* it wrote much while its guest was told to pause */
 	uint8_t *early; /* payload of h_run that came with the submission; NULL: none, or written */
 	size_t early_len;
 	bool word_queued; /* call_granted is still in our memory: no RUN may be written */
@@ -94,6 +95,9 @@ void pace_note(struct run *r); /* its EXIT came */
 /* What x must be told for r, beside which it may have other runs: its length in out, or 0. */
 size_t pace_frame(struct box *x, const struct run *r, uint8_t *out);
 void pace_tick(struct box *x); /* each second: others may have come, or gone */
+/* Output of r came: counts it, once, when it is one that is slowed down. */
+void pace_seen(struct run *r);
+uint32_t pace_count(const struct broker *b); /* runs that are slowed down now */
 
 /* ---- verdict.c: facts to status, pure ---- */
 struct run_facts {

@@ -349,8 +349,22 @@ store_run_resume(struct store *s, const char *run_id, const struct owner *o)
 	    e->status != RUN_lost || e->cause != CAUSE_BROKER_GONE)
 		return STORE_NONE;
 	unlist_ended(s, (uint16_t)run);
+	s->lost[run] = false;
 	e->state = ENTRY_LIVE;
 	return run;
+}
+
+bool
+store_next_lost(struct store *s, const char **ret_run_id, const char **ret_sandbox)
+{
+	const bool *lost = s ? memchr(s->lost, true, sizeof(s->lost)) : NULL;
+
+	if (!lost)
+		return false;
+	s->lost[lost - s->lost] = false;
+	*ret_run_id = s->entries[lost - s->lost].run_id;
+	*ret_sandbox = s->entries[lost - s->lost].sandbox;
+	return true;
 }
 
 void

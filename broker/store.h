@@ -31,6 +31,9 @@ uint32_t
 store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o);
 /* A run that a former broker began goes on: STORE_NONE where nothing of it is kept. */
 uint32_t store_run_resume(struct store *s, const char *run_id, const struct owner *o);
+/* Those of its runs that were not resumed, once each: false when there is none any more. sandbox:
+ * "" where the run had none of its own name. */
+bool store_next_lost(struct store *s, const char **ret_run_id, const char **ret_sandbox);
 struct store_has {
 	uint64_t out, tail; /* bytes of g_out and of g_tail that were put */
 };

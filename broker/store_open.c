@@ -92,6 +92,7 @@ take(struct store *s, struct marks *m, uint16_t run, uint64_t now)
 		e->ended_ms = now;
 		store_settle();
 		e->state = ENTRY_ENDED;
+		s->lost[run] = true;
 	}
 	s->taken[run] = true;
 	s->seq = e->seq > s->seq ? e->seq : s->seq;

@@ -57,6 +57,7 @@ struct store {
 	uint16_t free[BLOCKS_MAX]; /* stack of blocks, of entries */
 	uint16_t open[ENTRIES];
 	bool taken[ENTRIES];     /* a look at an unused page would allocate it */
+	bool lost[ENTRIES];      /* went on when the former broker died; nobody has resumed it */
 	uint16_t after[ENTRIES]; /* of an ended run: its holder's next one */
 	uint16_t holder[ENTRIES];
 	struct holder holders[ENTRIES];

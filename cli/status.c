@@ -178,11 +178,13 @@ print_engine(const cJSON *doc)
 		print_event("last error", get(e, "last_error"));
 	}
 	if (cJSON_IsObject(l))
-		printf("load\n  %.0f calls in flight, %.0f of %.0f queued, %.0f boxes, %.0f MB of "
-		       "%.0f MB, %.0f owners\n",
-		       number(l, "in_flight"), number(l, "queued"), number(l, "queued_max"),
-		       number(l, "boxes"), number(l, "memory_bytes") / 1048576,
-		       number(l, "memory_max_bytes") / 1048576, number(l, "owners"));
+		printf("load\n  %.0f calls in flight, %.0f of them paced, %.0f of %.0f queued, "
+		       "%.0f "
+		       "boxes, %.0f MB of %.0f MB, %.0f owners\n",
+		       number(l, "in_flight"), number(l, "paced"), number(l, "queued"),
+		       number(l, "queued_max"), number(l, "boxes"),
+		       number(l, "memory_bytes") / 1048576, number(l, "memory_max_bytes") / 1048576,
+		       number(l, "owners"));
 	if (cJSON_IsObject(w))
 		printf("watched\n  %.0f boxes, %.0f running, %.0f ending, oldest removal %s\n",
 		       number(w, "boxes"), number(w, "armed"), number(w, "ending"),

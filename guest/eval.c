@@ -60,25 +60,6 @@ eval_is_at_rest(struct eval *e)
 	       errno == EAGAIN;
 }
 
-static int
-eval_new_interpreter(struct guest *g, struct eval *e, struct run *run)
-{
-	int r;
-
-	if (e->runner.fd != -1)
-		children_drop(g, &e->runner);
-	r = children_take(g, &e->runner);
-	if (r < 0)
-		return -r;
-	r = launch_fill_run(e->runner.launch, &run->what, &g->kept.what, g->hello.cpus);
-	if (r != 0) {
-		children_drop(g, &e->runner);
-		return r;
-	}
-	run->result.start = START_LIVE;
-	return 0;
-}
-
 void
 eval_on_control_out(struct guest *g, struct run *run)
 {
@@ -102,9 +83,23 @@ eval_on_control_out(struct guest *g, struct run *run)
 /* ---- turns ---- */
 
 static int
+eval_find_interpreter(struct guest *g, struct eval *e, struct run *run)
+{
+	if (!eval_is_at_rest(e)) {
+		children_drop(g, &e->runner); /* where there is one */
+		run->result.start = START_LIVE;
+		return run_launch(g, run);
+	}
+	run->result.start = START_WARM;
+	run->base_cpu_us = runner_cpu_us(&e->runner);
+	run->started_us = clock_now_us();
+	run_adopt(run, &e->runner);
+	return 0;
+}
+
+static int
 eval_go(struct guest *g, struct eval *e, struct run *run)
 {
-	bool rests = eval_is_at_rest(e);
 	int r;
 
 	buf_clear(&e->out); /* of one that could not be started */
@@ -113,17 +108,9 @@ eval_go(struct guest *g, struct eval *e, struct run *run)
 		r = buf_append(&e->out, run->what.code.data, run->what.code.len);
 	if (r < 0)
 		return -r;
-	r = rests ? 0 : eval_new_interpreter(g, e, run);
+	r = eval_find_interpreter(g, e, run);
 	if (r != 0)
 		return r;
-	if (rests)
-		run->result.start = START_WARM;
-	run->base_cpu_us = rests ? runner_cpu_us(&e->runner) : 0;
-	run->started_us = clock_now_us();
-	run_adopt(run, &e->runner);
-	r = rests ? 0 : runner_order(&run->runner);
-	if (r < 0)
-		return -r;
 	e->going = run->number;
 	(void)clock_gettime(CLOCK_REALTIME_COARSE, &e->began); /* cannot fail */
 	run->result.flags |= EXIT_INTERPRETER_GONE;            /* unless it says that it is done */

@@ -127,9 +127,11 @@ uint32_t children_kill_strangers(struct guest *g);
 void children_tick(struct guest *g, uint64_t now_ms); /* forks the spare when it is due */
 
 /* ---- run.c ---- */
-struct run *run_find(struct guest *g, uint32_t number);   /* NULL when it is not there */
-void run_adopt(struct run *run, struct runner *r);        /* moves r into it, with its pipes */
-void run_lend_back(struct run *run, struct runner *r);    /* and out of it */
+struct run *run_find(struct guest *g, uint32_t number); /* NULL when it is not there */
+void run_adopt(struct run *run, struct runner *r);      /* moves r into it, with its pipes */
+void run_lend_back(struct run *run, struct runner *r);  /* and out of it */
+/* Starts its program in a runner of its own, in another one where that was dead: 0 or an errno. */
+int run_launch(struct guest *g, struct run *run);
 void run_begin(struct guest *g, struct run *run);         /* its time starts to count */
 void run_fail(struct guest *g, struct run *run, int err); /* it could not be started */
 void run_kill(struct guest *g, struct run *run);          /* ends whatever lives of it */

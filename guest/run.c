@@ -243,6 +243,19 @@ run_order(struct guest *g, struct run *run)
 	return err < 0 ? -err : 0;
 }
 
+int
+run_launch(struct guest *g, struct run *run)
+{
+	int err = run_order(g, run);
+
+	if (err != EPIPE && err != ECONNRESET)
+		return err;
+	/* Another run has killed it since children_take looked. */
+	children_drop(g, &run->runner);
+	feed_close(&run->feed);
+	return run_order(g, run);
+}
+
 static void
 run_spawn(struct guest *g, struct run *run)
 {
@@ -252,13 +265,7 @@ run_spawn(struct guest *g, struct run *run)
 	run->result.start = START_LIVE;
 	if (prestart_is_shell(g) && (run->what.kind == RUN_BASH || run->what.kind == RUN_COMMAND))
 		run->result.start = START_WARM;
-	err = run_order(g, run);
-	if (err == EPIPE || err == ECONNRESET) {
-		/* Another run has killed it since children_take looked. */
-		children_drop(g, &run->runner);
-		feed_close(&run->feed);
-		err = run_order(g, run);
-	}
+	err = run_launch(g, run);
 	if (err != 0)
 		run_fail(g, run, err);
 	else

@@ -45,6 +45,7 @@ action_box_new(struct reaper *r, uint32_t slot, const struct record *rec)
 	b->rec = *rec;
 	b->slot = slot;
 	b->pidfd = -1;
+	b->unknown = rec->cause == CAUSE_BROKER_GONE; /* with a former reaper */
 	counters_init(&b->counters);
 	if (idmap_put(r->boxes, rec->box, b) < 0) {
 		free(b);
@@ -278,6 +279,17 @@ may_yet_appear(const struct reaper *r, struct box *b)
 	return clock_boot_ns() < b->unsure_ns;
 }
 
+/* Of a box that a broker knows this is the broker's to tell. */
+static void
+tell_gone(const struct box *b)
+{
+	uint32_t now_ms = (uint32_t)(clock_boot_ns() / NS_PER_MS);
+
+	LOG_EVENT(box_gone, .box = b->rec.box, .cause = cause_word((enum end_cause)b->rec.cause),
+		  .age_ms = now_ms - b->rec.born_ms);
+	tally_add(TALLY_ENDED + b->rec.cause);
+}
+
 void
 action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause)
 {
@@ -300,9 +312,12 @@ action_step(struct reaper *r, struct box *b, enum box_event event, enum end_caus
 	}
 	struct box_cell cell = lifecycle_cell(before, event);
 	note_cause(b, event, cause);
+	b->unknown = b->unknown || event == BOX_EV_BROKER_LOST;
 	log_debug("box %" PRIu64 ": %s, %s -> %s", b->rec.box, lifecycle_event_name(event),
 		  lifecycle_state_name(before), lifecycle_state_name(cell.next));
 	if (cell.next == BOX_GONE) {
+		if (b->unknown)
+			tell_gone(b);
 		ledger_clear(&r->ledger, b->slot);
 		action_box_free(r, b);
 		return;

@@ -80,8 +80,9 @@ struct record {
 	char name[72];
 	char container[72];
 	uint8_t secret[32];
-	uint32_t stays; /* it may outlive its broker: a later one can speak to its guest */
-	uint32_t spare[6];
+	uint32_t stays;   /* it may outlive its broker: a later one can speak to its guest */
+	uint32_t born_ms; /* CLOCK_BOOTTIME, its low half */
+	uint32_t spare[5];
 	uint32_t crc; /* of everything before */
 };
 struct ledger {
@@ -148,6 +149,7 @@ struct box {
 	bool own_kill;      /* the pidfd may be signalled */
 	bool confirmed;     /* the engine says removed while the process lived */
 	bool ordered;       /* an order_remove is with the present broker */
+	bool unknown;       /* to the present broker: its end is told here */
 	uint64_t unsure_ns; /* no id, said to be gone, may yet appear: until when */
 	uint64_t claim_ns;  /* until when a broker must speak for it; 0: it has one */
 	uint64_t heed_ns;   /* a former reaper's deadline counts from then on; 0: it is of today */

@@ -65,7 +65,10 @@ refuse(struct reaper *r, uint64_t box, enum end_cause cause)
 static int
 intend(struct reaper *r, const struct ipc_watch_intend *m)
 {
-	struct record rec = {.box = m->box, .end_ns = m->end_ns, .state = BOX_INTENDED};
+	struct record rec = {.box = m->box,
+			     .end_ns = m->end_ns,
+			     .state = BOX_INTENDED,
+			     .born_ms = (uint32_t)(clock_boot_ns() / NS_PER_MS)};
 	uint32_t slot;
 
 	if (m->box == 0 || !is_name(m->name) || m->secret.len != sizeof(rec.secret))
@@ -103,6 +106,7 @@ reaper_on_watch_intend(void *ctx, struct link *l, const struct ipc_row *row)
 			return;
 		}
 		b->claim_ns = 0;
+		b->unknown = false;
 	} else {
 		int rc = intend(r, m);
 		if (rc < 0) {
@@ -205,6 +209,8 @@ reaper_on_watch_claim(void *ctx, struct link *l, const struct ipc_row *row)
 	uint64_t box = row->u.watch_claim.box;
 	struct box *b = find(r, box);
 
+	if (b != NULL)
+		b->unknown = false;
 	if (b == NULL || b->rec.state != BOX_ARMED || b->rec.stays == 0 || r->stopping) {
 		(void)link_send(l, IPC_ROW(watch_kept, .box = box,
 					   .word = b == NULL ? KEPT_UNKNOWN : KEPT_ENDING,

@@ -143,10 +143,10 @@ put_load(struct buf *b, const struct findings *f)
 		return;
 	}
 	(void)buf_printf(b,
-			 ",\"load\":{\"queued\":%u,\"queued_max\":%u,\"in_flight\":%u,\"boxes\":%u,"
-			 "\"owners\":%u,\"memory_bytes\":%" PRIu64 ",\"memory_max_bytes\":%" PRIu64
-			 "}",
-			 l->queued, l->queued_max, l->in_flight, l->boxes, l->owners,
+			 ",\"load\":{\"queued\":%u,\"queued_max\":%u,\"in_flight\":%u,\"paced\":%u,"
+			 "\"boxes\":%u,\"owners\":%u,\"memory_bytes\":%" PRIu64
+			 ",\"memory_max_bytes\":%" PRIu64 "}",
+			 l->queued, l->queued_max, l->in_flight, l->paced, l->boxes, l->owners,
 			 l->memory_bytes, l->memory_max_bytes);
 }
 

@@ -572,7 +572,9 @@ world_broker_dies(void)
 	assert_int_equal(store_open(w->memory, &store), 0);
 	w->b.store = store;
 	reaper_connect();
+	w->lost = tally_value(TALLY_RUNS + RUN_lost);
 	adopt_all(&w->b);
+	w->lost = tally_value(TALLY_RUNS + RUN_lost) - w->lost;
 }
 
 int

@@ -72,6 +72,7 @@ struct world {
 	struct link *supervisor;
 	struct link_config supervisor_config;
 	uint32_t supervisor_rows[256], orders;
+	uint64_t lost; /* runs that the latest broker counted as lost when it began */
 };
 extern struct world *w;
 extern uint64_t world_skew_ms; /* added to every clock, but no timer goes by it */

@@ -188,6 +188,39 @@ class UnixSocket(unittest.TestCase):
             self.assertEqual(client.result(1)["stdout"], f"{who}\n")
             client.close()
 
+    def test_what_a_killed_broker_lost_is_logged_and_counted(self):
+        """By the next broker and by the reaper, each run and each box once."""
+        server = Served(self)
+        client = Raw(server.path)
+        client.call(1, "execute_code", language="bash", code="sleep 20")
+        client.call(2, "container_create_sandbox")
+        client.result(2)
+        until(lambda: "event=box_warm" in server.log(), 20)
+        boxes = {box["Names"][0].rsplit("-", 1)[-1] for box in server.boxes()}
+        until(lambda: self.status(server)["load"]["in_flight"] == 1, 5)
+        os.kill(server.children("bailey-broker")[0], signal.SIGKILL)
+        lost = client.result(1)
+        self.assertEqual(lost["status"], "lost")
+        lines = until(lambda: re.findall("event=run_ended run=(.*) box=.* status=lost", server.log()), 10)
+        self.assertEqual(lines, [lost["run_id"]])
+        client.call(3, "container_list_sandboxes")
+        self.assertEqual(len(client.result(3)["sandboxes"]), 1)
+        until(lambda: server.log().count("cause=broker_gone") >= len(boxes) - 1, 10)
+        gone = re.findall("event=box_gone box=(.*) cause=broker_gone", server.log())
+        self.assertEqual(len(gone), len(set(gone)))
+        counters = until(lambda: self.counted(server, ended_broker_gone=len(gone), runs_lost=1), 5)
+        self.assertEqual(counters["ended_died"], 0)
+        client.close()
+
+    def status(self, server):
+        with socket.socket(socket.AF_UNIX) as asked:
+            asked.connect(server.path + ".status")
+            return json.load(asked.makefile())
+
+    def counted(self, server, **numbers):
+        counters = self.status(server)["counters"]
+        return counters if all(counters[name] == n for name, n in numbers.items()) else None
+
     @unittest.skipUnless(os.geteuid() == 0 and os.environ.get("BAILEY_TEST_USER"),
                          "needs root and BAILEY_TEST_USER")
     def test_owners_are_the_users_at_the_other_end(self):

@@ -64,9 +64,9 @@ test_form(void **state)
 	log_init("tester", LOG_L_INFO);
 	assert_string_equal(text_of(plain),
 			    "event=box_gone box=7 cause=done age_ms=18446744073709551615\n");
-	assert_string_equal(
-		text_of(without_text),
-		"event=run_ended run=00ff box=1 status=ok start=0 queue_ms=0 run_us=0\n");
+	assert_string_equal(text_of(without_text),
+			    "event=run_ended run=00ff box=1 status=ok start=0 queue_ms=0 run_us=0 "
+			    "paced=0\n");
 	assert_string_equal(
 		text_of(hostile),
 		"event=box_failed box=1 step=\"\" error=5 why=\"a b\\x22 event=run_ended"

@@ -50,6 +50,7 @@ test_a_living_one(void **state)
 	assert_int_equal(r->phase, PHASE_ACTIVE);
 	assert_int_equal(session_run(&x->session, 1)->sent[STREAM_STDOUT], 5);
 	assert_int_equal(r->stored[STREAM_STDOUT], 20); /* kept, though never acknowledged */
+	assert_int_equal(w->lost, 0);                   /* it goes on */
 	world_settle();
 	assert_int_equal(w->reaper.rows[IPC_NUM_watch_claim], 1);
 	c = world_client(0, OWNER_UID, 1);
@@ -57,6 +58,25 @@ test_a_living_one(void **state)
 	assert_int_equal(c->list[0].row.alive, 1);
 	c = world_client(1, OWNER_UID, 2);
 	assert_int_equal(listed(c), 0);
+}
+
+/* What served a single call ends with its broker: the next one logs and counts that. */
+static void
+test_runs_that_were_lost_are_counted_once(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	world_remember();
+	fake.guest.exit = false;
+	call = submit_spec(c, BOX_PYTHON, "code");
+	assert_true(granted(c, call));
+	world_settle();
+	world_broker_dies();
+	assert_int_equal(w->lost, 1);
+	world_broker_dies();
+	assert_int_equal(w->lost, 0);
 }
 
 static void
@@ -200,6 +220,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_a_living_one),
+		T(test_runs_that_were_lost_are_counted_once),
 		T(test_an_ended_one_says_why_for_its_ten_minutes),
 		T(test_the_newest_of_many_ends),
 		T(test_what_a_call_holds_is_not_kept),

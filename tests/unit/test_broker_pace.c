@@ -94,15 +94,50 @@ test_each_second(void **state)
 	world_hang_up(us);
 }
 
+/* Who writes much while it is told to pause is counted: once since the start, and while it lasts.
+ */
+static void
+test_counted(void **state)
+{
+	static const char much[30000];
+	uint64_t id, before = tally_value(TALLY_paced);
+	const struct run *r;
+
+	(void)state;
+	fake.guest.exit = false;
+	id = submit_within(us, ours, 0, "code");
+	assert_true(granted(us, id));
+	world_settle();
+	r = run_of(us, id);
+	for (int i = 0; i < 2; i++)
+		fake_guest_out(r->box->id, r->number, STREAM_STDOUT, much, sizeof(much));
+	call(them, theirs, 0, 0);
+	broker_tick(&w->b);
+	world_settle();
+	assert_true(fake.pause_us > 0);
+	assert_int_equal(pace_count(&w->b), 0); /* told, and nothing of it waits */
+	fake_guest_out(r->box->id, r->number, STREAM_STDOUT, much, sizeof(much));
+	world_settle();
+	assert_int_equal(pace_count(&w->b), 1);
+	assert_int_equal(tally_value(TALLY_paced), before + 1);
+	world_later(1000);
+	assert_int_equal(fake.pause_us, 0);
+	assert_int_equal(pace_count(&w->b), 0);
+	call(them, theirs, 0, 0);
+	broker_tick(&w->b); /* it wrote much before */
+	assert_int_equal(pace_count(&w->b), 1);
+	assert_int_equal(tally_value(TALLY_paced), before + 1);
+	world_hang_up(us);
+}
+
 int
 main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, two_setup, world_teardown)
-		T(test_nobody_else),
-		T(test_beside_short_calls),
-		T(test_beside_a_flood),
-		T(test_each_second),
+		T(test_nobody_else),    T(test_beside_short_calls),
+		T(test_beside_a_flood), T(test_each_second),
+		T(test_counted),
 #undef T
 	};
 

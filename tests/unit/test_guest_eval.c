@@ -11,11 +11,10 @@
 #include <sys/socket.h>
 
 static struct {
-	int take_result, fill_result, order_result, report_result;
-	unsigned takes, drops, orders, kills;
+	int take_result, fill_result, report_result;
+	unsigned takes, drops, orders, kills, dead; /* dead: orders that find nobody */
 	uint64_t cpu_us;
-	int control, out, err; /* the interpreter's ends of the last one taken */
-	int ends[8][3];        /* and of all */
+	int control, out, err, ends[8][3]; /* interpreters' ends: of the last one taken, of all */
 	struct launch launch;
 } world;
 
@@ -91,7 +90,7 @@ __wrap_runner_order(struct runner *r)
 {
 	(void)r;
 	world.orders++;
-	return world.order_result;
+	return world.dead > 0 && world.dead-- > 0 ? -EPIPE : 0;
 }
 
 int
@@ -122,10 +121,15 @@ __wrap_tree_kill(pid_t root)
 static struct fake *
 box(void)
 {
-	world.take_result = world.fill_result = world.order_result = world.report_result = 0;
-	world.takes = world.drops = world.orders = world.kills = 0;
-	world.cpu_us = 0;
+	memset(&world, 0, sizeof(world));
 	return fake_new();
+}
+
+static void
+let_go(struct fake *f, struct run *run)
+{
+	__wrap_children_drop(&f->g, &run->runner);
+	feed_close(&run->feed);
 }
 
 static void
@@ -141,8 +145,7 @@ done(struct fake *f)
 
 		if (run->number == 0)
 			continue;
-		__wrap_children_drop(&f->g, &run->runner);
-		feed_close(&run->feed);
+		let_go(f, run);
 		for (size_t k = 0; k < GUEST_OUTPUTS; k++)
 			output_done(&run->out[k]);
 		run->number = 0;
@@ -226,9 +229,8 @@ static struct guest_g_exit
 exit_of(struct fake *f, uint32_t run)
 {
 	struct guest_g_exit x = {.how = 0};
-	char none[1];
 
-	(void)host_has(f, run, 99, none, 0, &x);
+	(void)host_has(f, run, 99, NULL, 0, &x);
 	return x;
 }
 
@@ -526,8 +528,7 @@ static void
 test_eval_what_cannot_start(void **state)
 {
 	struct fake *f = box();
-	struct run *run = fresh(f, 1, RUN_EVAL_PYTHON, "x");
-	struct run *next;
+	struct run *run = fresh(f, 1, RUN_EVAL_PYTHON, "x"), *next;
 
 	(void)state;
 	world.take_result = -EAGAIN;
@@ -535,13 +536,13 @@ test_eval_what_cannot_start(void **state)
 	world.take_result = 0;
 	world.fill_result = ENOENT;
 	assert_int_equal(eval_start(&f->g, run), ENOENT);
-	assert_int_equal(world.drops, 1);
+	let_go(f, run);
 	world.fill_result = 0;
-	world.order_result = -EPIPE;
+	world.dead = 2;
 	assert_int_equal(eval_start(&f->g, run), EPIPE);
-	feed_close(&run->feed);
-	__wrap_children_drop(&f->g, &run->runner);
-	world.order_result = 0;
+	let_go(f, run);
+	assert_int_equal(world.drops, 3);
+	world.dead = 1; /* one that another run has killed is replaced */
 	/* None of them is in the way of the next, and who waits is told. */
 	assert_int_equal(eval_start(&f->g, run), 0);
 	assert_heard("0000000001x");

@@ -287,6 +287,7 @@ test_broker_lost(void **state)
 {
 	struct process *seen = running_box(1, 100, true);
 	struct process *barred = running_box(2, 200, false);
+	uint64_t told = tally_value(TALLY_ENDED + CAUSE_BROKER_GONE);
 
 	(void)state;
 	intend(3);
@@ -319,6 +320,38 @@ test_broker_lost(void **state)
 	only_sent(IPC_NUM_order_remove);
 	gone(3);
 	assert_int_equal(idmap_count(r.boxes), 0);
+	/* No broker knew them: nobody else logs and counts their end. */
+	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_BROKER_GONE), told + 3);
+}
+
+/* Whose end the present broker tells, and counts, is not told twice. */
+static void
+test_ends_are_told_once(void **state)
+{
+	uint64_t told = tally_value(TALLY_ENDED + CAUSE_BROKER_GONE),
+		 done = tally_value(TALLY_ENDED + CAUSE_DONE);
+	struct process *p = running_box(5, 500, true), *q = running_box(6, 600, true);
+
+	(void)state;
+	kill_box(5, CAUSE_DONE);
+	process_die(p);
+	look();
+	n_sent = 0;
+	gone(5);
+	say(IPC_ROW(watch_stays, .box = 6));
+	r.broker = NULL;
+	watch_broker_lost(&r);
+	pass(8 * NS_PER_S); /* nobody claims it: it is to end */
+	r.broker = BROKER;
+	watch_broker_new(&r);
+	say(IPC_ROW(watch_claim, .box = 6)); /* then somebody does, and hears of its end */
+	process_die(q);
+	look();
+	n_sent = 0;
+	gone(6);
+	assert_int_equal(idmap_count(r.boxes), 0);
+	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_BROKER_GONE), told);
+	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_DONE), done);
 }
 
 static void
@@ -407,6 +440,7 @@ main(void)
 		T(test_stuck_is_reported_to_the_supervisor),
 		T(test_removed_but_alive),
 		T(test_broker_lost),
+		T(test_ends_are_told_once),
 		T(test_next_broker_has_its_own_thirty_seconds),
 		T(test_create_of_unknown_outcome),
 		T(test_create_of_unknown_outcome_at_the_end),
