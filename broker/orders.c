@@ -225,7 +225,9 @@ on_closed(void *ctx, struct link *l, int reason)
 		return;
 	}
 	b->no_reaper_ms = clock_now_ms();
-	log_warn("reaper link closed, error %d", reason); /* the supervisor sends another */
+	/* The supervisor sends another, and says why this one ended; where the tree ends, the
+	 * reaper may be gone before we hear of it. */
+	log_at(reason == 0 ? LOG_L_INFO : LOG_L_WARNING, "reaper link closed, error %d", reason);
 	/* One that lives would wait for another broker, and nobody would end either of us. */
 	if (reason < 0 && b->supervisor)
 		(void)link_send(b->supervisor, IPC_ROW(reaper_lost));

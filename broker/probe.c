@@ -70,14 +70,24 @@ settle(struct broker *b, enum engine_state state, int err, enum run_status statu
 static void
 down(struct broker *b, const struct engine_result *r, enum run_status status)
 {
+	static const char check[] = ". Check that it runs, that DOCKER_HOST names it, and that "
+				    "this user may open its socket.";
 	char text[256];
 
 	if (status == RUN_image_unavailable)
-		(void)snprintf(text, sizeof(text), "Image %.100s is missing on the engine. %s",
-			       b->settings.image, run_status_advice(status));
+		(void)snprintf(text, sizeof(text),
+			       "Image %.100s is missing on the engine, and none is ever pulled. "
+			       "Build bailey/sandbox:slim with: bailey image build slim. "
+			       "SANDBOX_IMAGE names another.",
+			       b->settings.image);
 	else
 		(void)snprintf(text, sizeof(text), "The container engine cannot be used: %.180s",
 			       r->message && r->message[0] ? r->message : "no answer");
+	/* What went wrong comes first: what to do is left out where it does not fit. */
+	size_t len = strlen(text);
+	if (status == RUN_engine_unavailable && r->err == -ENOTCONN &&
+	    len + sizeof(check) <= sizeof(text))
+		memcpy(text + len, check, sizeof(check));
 	settle(b, ENGINE_DOWN, r->err, status, text);
 }
 

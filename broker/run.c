@@ -465,6 +465,19 @@ run_box_ready(struct run *r)
 	run_grant(r);
 }
 
+/* The engine's words; of files that its host does not have, the setting that says where they are.
+ */
+static void
+start_failed(const struct broker *b, const char *why, char *text, size_t cap)
+{
+	const char *dir = b->settings.share_dir;
+	bool files = dir[0] != '\0' && strstr(why, dir) != NULL;
+
+	(void)snprintf(text, cap, "The sandbox could not be started: %.200s%s", why,
+		       files ? ". BAILEY_SHARE_DIR says where the engine's host has Bailey's files."
+			     : "");
+}
+
 void
 run_box_failed(struct run *r, const struct engine_result *why)
 {
@@ -483,8 +496,7 @@ run_box_failed(struct run *r, const struct engine_result *why)
 	if (status == RUN_image_unavailable)
 		(void)snprintf(text, sizeof(text), "%s", run_status_advice(status));
 	else
-		(void)snprintf(text, sizeof(text), "The sandbox could not be started: %.200s",
-			       why->message ? why->message : "");
+		start_failed(b, why->message ? why->message : "", text, sizeof(text));
 	r->cause = CAUSE_START;
 	run_finish(r, status, text, 0);
 }

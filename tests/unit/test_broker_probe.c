@@ -30,6 +30,64 @@ test_statuses_of_errors(void **state)
 	}
 }
 
+/* What a person can do about it stands in the answer. */
+static void
+test_words(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	char longest[200];
+	uint64_t call;
+
+	(void)state;
+	(void)snprintf(w->b.settings.image, sizeof(w->b.settings.image), "bailey/sandbox:slimm");
+	fake_fail(OP_IMAGE, -ENOENT, 404, "No such image", 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_string_equal(seen_of(c, call)->message,
+			    "Image bailey/sandbox:slimm is missing on the engine, and none is ever "
+			    "pulled. Build bailey/sandbox:slim with: bailey image build slim. "
+			    "SANDBOX_IMAGE names another.");
+	fake_fail(OP_PROBE, -ENOTCONN, 0, "cannot connect", 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_string_equal(seen_of(c, call)->message,
+			    "The container engine cannot be used: cannot connect. Check that it "
+			    "runs, that DOCKER_HOST names it, and that this user may open its "
+			    "socket.");
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	fake_fail(OP_PROBE, -ENOTCONN, 0, longest, 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(strspn(strchr(seen_of(c, call)->message, 'x'), "x"), 180);
+	fake_fail(OP_PROBE, -EPROTO, 0, "not an engine", 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_string_equal(seen_of(c, call)->message,
+			    "The container engine cannot be used: not an engine");
+}
+
+/* What to do is told where we know it, and nothing is invented where we do not. */
+static void
+test_words_of_a_failed_start(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	(void)snprintf(w->b.settings.share_dir, sizeof(w->b.settings.share_dir), "/elsewhere");
+	fake_fail(OP_CREATE, -EINVAL, 400, "bind source path does not exist: /elsewhere/box", 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_non_null(strstr(seen_of(c, call)->message, "/elsewhere/box. BAILEY_SHARE_DIR says"));
+	fake_fail(OP_CREATE, -EINVAL, 400, "no such runtime", 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_string_equal(seen_of(c, call)->message,
+			    "The sandbox could not be started: no such runtime");
+}
+
 static void
 test_no_answer_in_time(void **state)
 {
@@ -170,6 +228,8 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_statuses_of_errors),
+		T(test_words),
+		T(test_words_of_a_failed_start),
 		T(test_no_answer_in_time),
 		T(test_questions_do_not_pile_up),
 		T(test_a_new_image_drains_the_pool),

@@ -2,7 +2,9 @@
 #include "test.h"
 
 #include <event2/event.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "broker_world.h"
 
@@ -119,6 +121,40 @@ test_peers_come_with_a_descriptor(void **state)
 	(void)close(more[1]);
 }
 
+/* Says what went to the log while the reaper's link closed; 0 where nothing did. */
+static size_t
+logged_at_close(int peer)
+{
+	int kept = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+	struct stat st;
+
+	assert_true(kept >= 0 && log >= 0 && dup2(log, STDERR_FILENO) == STDERR_FILENO);
+	(void)close(peer);
+	world_settle();
+	assert_int_equal(dup2(kept, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(fstat(log, &st), 0);
+	(void)close(kept);
+	(void)close(log);
+	return (size_t)st.st_size;
+}
+
+/* Where the tree ends it may be the reaper that goes first: no warning for anybody's log. */
+static void
+test_a_reaper_that_leaves_is_no_warning(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	log_init("bailey-broker", LOG_L_WARNING);
+	assert_int_equal(fd_seqpacket_pair(fds), 0);
+	assert_int_equal(link_send_fd(w->supervisor, IPC_ROW(peer, .role = IPC_REAPER), fds[0]), 0);
+	world_settle();
+	assert_non_null(w->b.reaper);
+	(void)close(fds[0]);
+	assert_int_equal(logged_at_close(fds[1]), 0);
+	assert_null(w->b.reaper);
+}
+
 static void
 configured_too_early(void *arg)
 {
@@ -214,9 +250,13 @@ main(void)
 {
 	static const struct CMUnitTest tests[] = {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, world_teardown)
-		T(test_a_reaper_link_that_fails_is_told), T(test_configured),
-		T(test_peers_come_with_a_descriptor),     T(test_wrong_order_is_fatal),
-		T(test_ends_with_the_supervisor),         T(test_stop),
+		T(test_a_reaper_link_that_fails_is_told),
+		T(test_configured),
+		T(test_peers_come_with_a_descriptor),
+		T(test_a_reaper_that_leaves_is_no_warning),
+		T(test_wrong_order_is_fatal),
+		T(test_ends_with_the_supervisor),
+		T(test_stop),
 #undef T
 	};
 
