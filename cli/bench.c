@@ -194,7 +194,7 @@ bench_warm(struct bench *b)
 				r = -EIO;
 			}
 		}
-		if (i % 100 == 99)
+		if ((i + 1) % (b->n_warm / 10) == 0)
 			fprintf(stderr, "bench: warm %zu of %zu\n", i + 1, b->n_warm);
 	}
 	return r;
@@ -578,7 +578,9 @@ cmd_bench(int argc, char **argv)
 		geteuid() == 0 ? "chroot into the image's root" : "the host's own interpreters");
 	report_machine(&b.report);
 	r = mcp_open(&b.tree, server);
-	if (r == 0) {
+	if (r < 0) {
+		mcp_open_failed(r);
+	} else {
 		r = bench_run(&b);
 		(void)mcp_close(&b.tree);
 	}

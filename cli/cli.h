@@ -75,6 +75,8 @@ struct mcp_timing {           /* CLOCK_MONOTONIC microseconds */
 };
 /* Starts argv with the caller's environment and does the initialize exchange. 0 or -errno. */
 int mcp_open(struct mcp_client *c, char **argv);
+/* Says so on stderr, for the error of mcp_open. */
+void mcp_open_failed(int r);
 /* Closes stdin and waits; returns the wait status. */
 int mcp_close(struct mcp_client *c);
 /* A JSON-RPC message without an id; takes params, which may be NULL. */

@@ -169,8 +169,10 @@ wait_answer(struct mcp_client *c, uint64_t id, int timeout_ms, struct mcp_timing
 	for (;;) {
 		uint64_t now = clock_now_ms();
 		cJSON *m = now < until ? mcp_next(c, (int)(until - now)) : NULL;
-		if (m == NULL)
+		if (m == NULL) {
+			errno = now < until ? errno : ETIMEDOUT;
 			return NULL;
+		}
 		const cJSON *mid = cJSON_GetObjectItemCaseSensitive(m, "id");
 		if (cJSON_IsNumber(mid) && (uint64_t)mid->valuedouble == id)
 			return m;
@@ -199,11 +201,25 @@ mcp_open(struct mcp_client *c, char **argv)
 	uint64_t id = mcp_send(c, "initialize", params);
 	cJSON *answer = id == 0 ? NULL : wait_answer(c, id, START_TIMEOUT_MS, NULL);
 	if (answer == NULL) {
-		(void)mcp_close(c); /* its own words are on stderr already */
-		return -EPIPE;
+		r = id == 0 ? -EPIPE : -errno;
+		(void)mcp_close(c);
+		return r;
 	}
 	cJSON_Delete(answer);
 	return mcp_notify(c, "notifications/initialized");
+}
+
+void
+mcp_open_failed(int r)
+{
+	if (r == -EPIPE) /* it ended, and said why */
+		cli_error("the sandbox server did not start; its words are above");
+	else if (r == -ETIMEDOUT)
+		cli_error("the sandbox server gave no answer in %d s; BAILEY_DEBUG=1 shows what it "
+			  "does",
+			  START_TIMEOUT_MS / 1000);
+	else
+		cli_error("the sandbox server did not start: %s", strerror(-r));
 }
 
 int

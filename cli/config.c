@@ -47,8 +47,9 @@ static const struct client_row clients[] = {
 
 /* Set in the caller's environment, they belong into the client's configuration. */
 static const char *const passed_on[] = {
-	"DOCKER_HOST",   "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SANDBOX_IMAGE",
-	"MAX_CPU_CORES", "MAX_MEMORY_MB",     "EXEC_TIMEOUT_SEC",
+	"DOCKER_HOST",      "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SANDBOX_IMAGE",
+	"MAX_CPU_CORES",    "MAX_MEMORY_MB",     "EXEC_TIMEOUT_SEC", "BAILEY_POOL",
+	"BAILEY_SHARE_DIR", "BAILEY_DEBUG",
 };
 
 static void
@@ -132,8 +133,12 @@ print_config(const struct client_row *row, const char *program, const char *url)
 	if (text == NULL)
 		return CLI_FAILED;
 	(void)fprintf(stderr, "# into %s\n", row->file);
-	if (url != NULL && row->authorization != NULL && !row->token_input)
-		(void)fprintf(stderr, "# the token comes from the variable BAILEY_TOKEN\n");
+	if (url != NULL)
+		(void)fprintf(stderr, "# a token is made by bailey token add NAME; %s\n",
+			      row->authorization == NULL ? "write it in place of YOUR_TOKEN"
+			      : row->token_input
+				      ? "the client asks for the token once"
+				      : "the client takes it from its variable BAILEY_TOKEN");
 	return puts(text) >= 0 && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
@@ -155,6 +160,18 @@ url_ok(const char *url)
 		if (*at <= ' ' || *at >= 0x7f)
 			return false;
 	return true;
+}
+
+/* The server serves one path, and people give the address alone. */
+static char *
+whole_url(const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+	const char *path = strchr(host, '/');
+
+	if (path == NULL)
+		return xasprintf("%s/mcp", url);
+	return path[1] == '\0' ? xasprintf("%smcp", url) : xstrdup(url);
 }
 
 int
@@ -183,5 +200,6 @@ cmd_config(int argc, char **argv)
 		return CLI_FAILED;
 	}
 	program[n] = '\0';
-	return print_config(&clients[i], program, url);
+	cleanup_free char *whole = url != NULL ? whole_url(url) : NULL;
+	return print_config(&clients[i], program, whole);
 }

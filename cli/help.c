@@ -18,12 +18,13 @@ static const struct {
 	 "to the daemon that serves it; sandboxes then belong to your user. Else, or with\n"
 	 "--private, a whole tree of processes is started as you, and ends with its client.\n\n"
 	 "Environment of a private tree: DOCKER_HOST (DOCKER_TLS_VERIFY, DOCKER_CERT_PATH),\n"
-	 "SANDBOX_IMAGE, MAX_CPU_CORES, MAX_MEMORY_MB, EXEC_TIMEOUT_SEC, BAILEY_DEBUG=1.\n\n"
+	 "SANDBOX_IMAGE, MAX_CPU_CORES, MAX_MEMORY_MB, EXEC_TIMEOUT_SEC, BAILEY_POOL,\n"
+	 "BAILEY_SHARE_DIR, BAILEY_DEBUG=1; baileyd -T says what each may be.\n\n"
 	 "Exit code: 0 when the client closed its end; 1 when the daemon did or nothing could\n"
 	 "be started; 2 for a wrong word or variable.\n"},
 	{"serve",
 	 "Usage: bailey serve --socket PATH\n"
-	 "       bailey serve --http ADDRESS:PORT --tokens FILE\n"
+	 "       bailey serve --http ADDRESS:PORT [--tokens FILE]\n"
 	 "                    [--tls CERT KEY [--tls-listen ADDRESS:PORT]] [--host NAME]...\n\n"
 	 "Serves every MCP client that connects; --socket and --http may stand together.\n"
 	 "Runs in the foreground as you until SIGTERM or SIGINT. SIGHUP ends it too, unless\n"
@@ -65,14 +66,17 @@ static const struct {
 	 "Prints what to paste into that client's configuration (JSON on stdout) and where\n"
 	 "(on stderr). Without --http the client starts bailey mcp; DOCKER_HOST and the other\n"
 	 "variables of bailey mcp are written down where they are set now. With --http it\n"
-	 "connects to URL, http://127.0.0.1:8900/mcp where none is given; the token is not\n"
-	 "written down but fetched by the client.\n"},
+	 "connects to URL, http://127.0.0.1:8900/mcp where none is given (and /mcp where URL\n"
+	 "has no path); the token is not written down but fetched by the client.\n"},
 	{"run",
 	 "Usage: bailey run [-l python|bash|node] [-t SECONDS] [-m MB] [FILE|-] [ARG...]\n\n"
 	 "Runs a file, or what stdin holds, in a fresh sandbox of a tree of its own.\n\n"
-	 "  -l LANGUAGE  instead of what the file's name says; python where it says nothing\n"
-	 "  -t SECONDS   time limit\n"
-	 "  -m MB        memory limit\n\n"
+	 "  -l LANGUAGE  instead of what the file's name says (.py .js .mjs .cjs .sh .bash);\n"
+	 "               python where it says nothing\n"
+	 "  -t SECONDS   time limit, 300 at most; EXEC_TIMEOUT_SEC or 10 where none is given\n"
+	 "  -m MB        memory limit, MAX_MEMORY_MB or 2048 at most; 512 where none is given\n\n"
+	 "What is piped in beside a FILE is its stdin, read to its end first. The code has no\n"
+	 "network and sees no file of this machine; nothing can be switched on for it.\n\n"
 	 "Exit code: the code's own; 124 when its time was over, 125 when it could not be run.\n"},
 	{"image",
 	 "Usage: bailey image build [slim|full]\n\n"

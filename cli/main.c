@@ -12,7 +12,7 @@
 static const struct cli_command commands[] = {
 	{"mcp", "[--private | --socket PATH]",
 	 "speak MCP on stdin and stdout (what a client's configuration starts)", cmd_mcp},
-	{"serve", "[--socket PATH] [--http ADDRESS:PORT --tokens FILE [--tls CERT KEY]]",
+	{"serve", "[--socket PATH] [--http ADDRESS:PORT [--tokens FILE] [--tls CERT KEY]]",
 	 "serve every MCP client that connects", cmd_serve},
 	{"status", "[--json] [--socket PATH | --status PATH]",
 	 "what a running server is doing: processes, pool, queue, sandboxes, counters", cmd_status},

@@ -103,9 +103,20 @@ join(const char *path)
 	return CLI_FAILED;
 }
 
+/* Who types it waits for a prompt that never comes. */
+static void
+tell_terminal(void)
+{
+	if (isatty(STDIN_FILENO))
+		cli_error("a client's program speaks MCP here, a line of JSON each; bailey config "
+			  "CLIENT prints what to paste there (Ctrl-D ends)");
+}
+
 int
 cmd_mcp(int argc, char **argv)
 {
+	if (argc <= 3)
+		tell_terminal();
 	if (argc == 2 && strcmp(argv[1], "--private") == 0)
 		return private_tree();
 	if (argc == 3 && strcmp(argv[1], "--socket") == 0)

@@ -32,25 +32,42 @@ static const struct {
 } suffixes[] = {{".py", "python"}, {".js", "node"}, {".mjs", "node"},
 		{".cjs", "node"},  {".sh", "bash"}, {".bash", "bash"}};
 
+/* NULL: its name says a language, and none of ours. */
 static const char *
 language_of(const char *file)
 {
-	const char *dot = strrchr(file, '.');
+	const char *slash = strrchr(file, '/');
+	const char *name = slash != NULL ? slash + 1 : file;
+	const char *dot = strrchr(name, '.');
 
-	for (size_t i = 0; dot != NULL && i < ARRAY_LEN(suffixes); i++)
+	if (dot == NULL || dot == name || dot[1] == '\0')
+		return "python";
+	for (size_t i = 0; i < ARRAY_LEN(suffixes); i++)
 		if (strcmp(dot, suffixes[i].suffix) == 0)
 			return suffixes[i].language;
-	return "python";
+	return NULL;
+}
+
+/* What getopt found wrong, in the word that was typed: it would name letters alone. */
+static int
+refuse_option(int c, const char *word)
+{
+	if (c == ':')
+		cli_error("\"%s\" needs a value; bailey run --help says which", word);
+	else
+		cli_error("unknown option \"%s\"; bailey run --help lists them", word);
+	return -EINVAL;
 }
 
 static int
 parse_options(int argc, char **argv, struct run_options *o)
 {
-	int c;
+	int c, at;
 
 	*o = (struct run_options){0};
 	optind = 1;
-	while ((c = getopt(argc, argv, "+l:t:m:")) != -1) {
+	opterr = 0;
+	while (at = optind, (c = getopt(argc, argv, "+:l:t:m:")) != -1) {
 		if (c == 'l') {
 			o->language = optarg;
 		} else if (c == 't' && parse_u64(optarg, 1, 86400, &o->timeout_s) < 0) {
@@ -59,8 +76,8 @@ parse_options(int argc, char **argv, struct run_options *o)
 		} else if (c == 'm' && parse_u64(optarg, 1, 1u << 20, &o->memory_mb) < 0) {
 			cli_error("-m takes whole megabytes from 1, not \"%s\"", optarg);
 			return -EINVAL;
-		} else if (c == '?') {
-			return -EINVAL;
+		} else if (c == '?' || c == ':') {
+			return refuse_option(c, argv[at]);
 		}
 	}
 	o->file = optind < argc ? argv[optind] : "-";
@@ -68,6 +85,12 @@ parse_options(int argc, char **argv, struct run_options *o)
 	o->n_args = argc - (int)(o->args - argv);
 	if (o->language == NULL)
 		o->language = language_of(o->file);
+	if (o->language == NULL) {
+		cli_error("%s: its name says no language that runs here; say it with -l python, "
+			  "-l bash or -l node",
+			  o->file);
+		return -EINVAL;
+	}
 	return 0;
 }
 
@@ -118,6 +141,8 @@ add_code(cJSON *arguments, const char *file)
 		cli_error("cannot open %s: %s", file, strerror(errno));
 		return -errno;
 	}
+	if (is_stdin && isatty(fd))
+		cli_error("reading the code from the terminal; end it with Ctrl-D");
 	buf_init(&code, CODE_MAX + 1);
 	int r = read_all(fd, &code);
 	if (r == 0)
@@ -234,7 +259,7 @@ cmd_run(int argc, char **argv)
 	int r = mcp_open(&client, server);
 	if (r < 0) {
 		cJSON_Delete(arguments);
-		cli_error("the sandbox server did not start: %s", strerror(-r));
+		mcp_open_failed(r);
 		return CLI_NOT_RUN;
 	}
 	cJSON *result = mcp_call(&client, "execute_code", arguments, false, NULL);

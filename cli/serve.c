@@ -46,8 +46,8 @@ cmd_serve(int argc, char **argv)
 	size_t n = 2;
 
 	if (argc < 2) {
-		cli_error("serve what? bailey serve --socket PATH, or --http ADDRESS:PORT --tokens "
-			  "FILE; bailey serve --help");
+		cli_error("serve what? bailey serve --socket PATH, or --http ADDRESS:PORT; "
+			  "bailey serve --help");
 		return CLI_USAGE;
 	}
 	for (int i = 1; i < argc; i++) {

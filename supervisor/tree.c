@@ -193,16 +193,15 @@ open_status(struct tree *t, char *error, size_t cap)
 static int
 open_listeners(struct tree *t, char *error, size_t cap)
 {
-	int r = open_status(t, error, cap);
-
-	if (r < 0)
-		return r;
-
+	/* First, so that what is wrong with the path is said of the one that was typed. */
 	if (t->serve.socket != NULL) {
 		t->unix_fd = listen_unix(t->serve.socket, error, cap);
 		if (t->unix_fd < 0)
 			return t->unix_fd;
 	}
+	int r = open_status(t, error, cap);
+	if (r < 0)
+		return r;
 	if (t->serve.http != NULL)
 		r = open_http(t, error, cap);
 	if (r < 0)

@@ -11,8 +11,9 @@
 #include <limits.h>
 
 static const char *const variables[] = {
-	"DOCKER_HOST",   "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SANDBOX_IMAGE",
-	"MAX_CPU_CORES", "MAX_MEMORY_MB",     "EXEC_TIMEOUT_SEC",
+	"DOCKER_HOST",      "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "SANDBOX_IMAGE",
+	"MAX_CPU_CORES",    "MAX_MEMORY_MB",     "EXEC_TIMEOUT_SEC", "BAILEY_POOL",
+	"BAILEY_SHARE_DIR", "BAILEY_DEBUG",
 };
 
 static int
@@ -151,6 +152,28 @@ test_http(void **state)
 	}
 }
 
+/* An address without a path is the server's; any other is somebody's proxy. */
+static void
+test_http_path(void **state)
+{
+	static const struct {
+		const char *given, *url;
+	} cases[] = {
+		{"http://127.0.0.1:8900", "http://127.0.0.1:8900/mcp"},
+		{"https://host.example:8443/", "https://host.example:8443/mcp"},
+		{"https://host.example/a/", "https://host.example/a/"},
+		{"https://host.example/a/mcp", "https://host.example/a/mcp"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const char *const argv[] = {"config", "cursor", "--http", cases[i].given, NULL};
+		cJSON *root = printed(4, argv);
+		same(text_at(root, "mcpServers", "url"), cases[i].url);
+		cJSON_Delete(root);
+	}
+}
+
 static void
 test_usage(void **state)
 {
@@ -176,6 +199,7 @@ main(void)
 		cmocka_unit_test_setup(test_stdio, setup),
 		cmocka_unit_test_setup(test_engine_variables_are_written_down, setup),
 		cmocka_unit_test_setup(test_http, setup),
+		cmocka_unit_test_setup(test_http_path, setup),
 		cmocka_unit_test_setup(test_usage, setup),
 	};
 

@@ -13,13 +13,17 @@ test_language_of_suffix(void **state)
 {
 	static const struct {
 		const char *file, *language;
-	} cases[] = {{"a.py", "python"},  {"a.js", "node"},    {"a.mjs", "node"},
-		     {"a.cjs", "node"},   {"b.sh", "bash"},    {"-", "python"},
-		     {"noext", "python"}, {"a.b.bash", "bash"}};
+	} cases[] = {{"a.py", "python"},   {"a.js", "node"},     {"a.mjs", "node"},
+		     {"a.cjs", "node"},    {"b.sh", "bash"},     {"-", "python"},
+		     {"noext", "python"},  {"a.b.bash", "bash"}, {".profile", "python"},
+		     {"d.rb/x", "python"}, {"end.", "python"}};
+	static const char *const others[] = {"a.rb", "a.ts", "d.py/a.pl", "a.py.txt"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
 		assert_string_equal(language_of(cases[i].file), cases[i].language);
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		assert_null(language_of(others[i]));
 }
 
 static void
@@ -31,6 +35,10 @@ test_parse_options(void **state)
 	const char *const zero[] = {"run", "-t", "0", NULL};
 	const char *const word[] = {"run", "-m", "lots", NULL};
 	const char *const unknown[] = {"run", "-q", NULL};
+	const char *const long_one[] = {"run", "--timeout", "5", NULL};
+	const char *const valueless[] = {"run", "-t", NULL};
+	const char *const ruby[] = {"run", "x.rb", NULL};
+	const char *const named[] = {"run", "-l", "python", "x.rb", NULL};
 
 	(void)state;
 	assert_int_equal(parse_options(10, (char **)(uintptr_t)good, &o), 0);
@@ -46,6 +54,10 @@ test_parse_options(void **state)
 	assert_int_equal(parse_options(3, (char **)(uintptr_t)zero, &o), -EINVAL);
 	assert_int_equal(parse_options(3, (char **)(uintptr_t)word, &o), -EINVAL);
 	assert_int_equal(parse_options(2, (char **)(uintptr_t)unknown, &o), -EINVAL);
+	assert_int_equal(parse_options(3, (char **)(uintptr_t)long_one, &o), -EINVAL);
+	assert_int_equal(parse_options(2, (char **)(uintptr_t)valueless, &o), -EINVAL);
+	assert_int_equal(parse_options(2, (char **)(uintptr_t)ruby, &o), -EINVAL);
+	assert_int_equal(parse_options(4, (char **)(uintptr_t)named, &o), 0);
 }
 
 static cJSON *
