@@ -47,12 +47,13 @@ engine_get() { # PATH -> body; fails on an HTTP error
 engine_required() {
 	local out host=${DOCKER_HOST:-unix://$ENGINE_DEFAULT_SOCKET} sock
 	local hint="start one with 'packaging/engine start' as root, or set DOCKER_HOST"
+	[ -z "${DOCKER_HOST:-}" ] || hint="DOCKER_HOST names it: correct it, or unset it"
 	engine_address
 	if [[ $host == unix://* ]]; then
 		sock=${host#unix://}
 		[ -S "$sock" ] || die "no engine: there is no socket $sock; $hint"
 		[ -w "$sock" ] ||
-			die "no engine: $(id -un) may not use $sock, which belongs to group $(stat -Lc %G "$sock")"
+			die "no engine: $(id -un) may not use $sock, which belongs to group $(stat -Lc %G "$sock"); join it and log in again"
 	fi
 	if ! out=$("${ENGINE_CURL[@]}" -m 10 "$ENGINE_URL/_ping" 2>&1); then
 		die "no engine answers at $host ($(tail -n 1 <<<"$out" | sed -E 's/^curl: \([0-9]+\) //')); $hint"

@@ -194,7 +194,7 @@ out=$(env PATH="$work/bin:$PATH" "$top/tests/releases" bookworm 2>&1) || code=$?
 tap_is "releases: a root that cannot be made, its status" "$code" 1
 tap_is "releases: a root that cannot be made, its count" "$(tail -n 1 <<<"$out")" "0 passed, 1 failed, 0 skipped"
 unfake
-refuses "quickstart: DOCKER_HOST without an engine" 'no engine: there is no socket' \
+refuses "quickstart: DOCKER_HOST without an engine" 'no engine: there is no socket .*; DOCKER_HOST names it: correct it, or unset it' \
 	env DOCKER_HOST="unix://$work/none.sock" "$top/packaging/quickstart"
 export BAILEY_ENGINE_RUN=$work/engine BAILEY_ENGINE_DATA=$work/data
 refuses "engine: group does not exist" 'group no-such-group does not exist' \
