@@ -13,6 +13,8 @@
 
 #include "broker.h"
 
+#define GUEST_LINES_PER_10S 20u
+
 static void
 failed(struct box *x, const struct engine_result *r, enum box_event ev)
 {
@@ -197,8 +199,11 @@ on_frame(void *ctx, const struct guest_frame *f)
 static void
 stderr_text(struct box *x, const uint8_t *p, size_t n)
 {
+	static struct log_limit limit; /* of all boxes: each byte may come by itself */
 	char text[256];
 
+	if (!log_allowed(&limit, GUEST_LINES_PER_10S))
+		return;
 	log_warn("box=%" PRIu64 " guest says: %s", x->id,
 		 log_escape(text, sizeof(text), (const char *)p, n));
 }

@@ -94,6 +94,7 @@ test_distress_on_stderr_is_bounded(void **state)
 	struct client *c = world_client(0, OWNER_UID, 1);
 	uint64_t call, box;
 	int err, null;
+	uint64_t lines;
 
 	(void)state;
 	w->b.settings.flags |= SETTINGS_NO_POOL;
@@ -108,6 +109,13 @@ test_distress_on_stderr_is_bounded(void **state)
 	fake_guest_bytes(box, 2, "help\x1b[31m", 9);
 	world_settle();
 	assert_false(seen_of(c, call)->ended);
+	log_init("test", LOG_L_WARNING);
+	lines = log_last()->seq;
+	for (int i = 0; i < 1000; i++)
+		fake_guest_bytes(box, 2, "x", 1);
+	lines = log_last()->seq - lines;
+	log_init("test", LOG_L_ERROR);
+	assert_in_range(lines, 1, 30); /* nor does it fill the log */
 	fake_guest_bytes(box, 2, text, sizeof(text));
 	fake_guest_bytes(box, 2, text, sizeof(text));
 	(void)dup2(err, STDERR_FILENO);
