@@ -238,6 +238,17 @@ set_options(int fd)
 }
 
 int
+listen_probe(const struct listen_address *a)
+{
+	cleanup_close int fd = socket(a->v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd == -1 || set_options(fd) < 0 ||
+	    bind(fd, (const struct sockaddr *)&a->at, a->len) == -1)
+		return -errno;
+	return 0;
+}
+
+int
 listen_http(const char *text, struct listen_address *ret, char *error, size_t cap)
 {
 	struct listen_address a;
@@ -258,7 +269,9 @@ listen_http(const char *text, struct listen_address *ret, char *error, size_t ca
 		socket(a.v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd == -1 || set_options(fd) < 0 ||
 	    bind(fd, (const struct sockaddr *)&a.at, a.len) == -1 || listen(fd, BACKLOG) == -1)
-		return failed(error, cap, -errno, "--http: %s: %s", text, strerrordesc_np(errno));
+		return failed(error, cap, -errno, "--http: %s: %s%s", text, strerrordesc_np(errno),
+			      errno == EADDRINUSE ? "; stop what listens there or name another port"
+						  : "");
 	int r = port_of(fd, &a);
 	if (r < 0)
 		return failed(error, cap, r, "--http: %s: %s", text, strerrordesc_np(-r));

@@ -36,6 +36,8 @@ int listen_parse(const char *text, struct listen_address *ret);
  * user's alone (0600); one that a dead tree left is replaced. ret gets the port that was picked. */
 int listen_unix(const char *path, char *error, size_t cap);
 int listen_http(const char *text, struct listen_address *ret, char *error, size_t cap);
+/* Whether somebody could listen there now: 0, -EADDRINUSE or why not. Nothing stays bound. */
+int listen_probe(const struct listen_address *a);
 
 /* ---- hosts.c: what an HTTP request may name as Host and as Origin ---- */
 struct host_lists {
@@ -52,7 +54,10 @@ int stunnel_config(const struct serve *serve, const struct listen_address *backe
 /* Finds the program; -ENOENT with a line in error. */
 int stunnel_find(char *ret, size_t cap, char *error, size_t error_cap);
 /* Forks the keeper that starts stunnel again and again; takes config. Its process group is its
- * pid, and killing that ends both. */
-int stunnel_start(const char *program, int config, const struct identity *id, pid_t *ret_pid);
+ * pid, and killing that ends both. ret_told hangs up when the first stunnel has ended. */
+int stunnel_start(const char *program, int config, const struct identity *id, pid_t *ret_pid,
+		  int *ret_told);
+/* Until somebody listens at front: 0; -ECHILD where the first stunnel ended, -ETIMEDOUT. */
+int stunnel_await(int told, const struct listen_address *front, uint64_t timeout_ms);
 
 #endif

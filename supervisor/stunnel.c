@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +26,8 @@
 #define CONFIG_MAX ((size_t)4096)
 #define LIVED_MS 30000u /* a life this long forgets earlier failures */
 #define GRACE_MS 1000u  /* from SIGTERM to SIGKILL */
+#define AWAIT_MS 10     /* between two looks whether it listens */
+#define FD_TOLD FD_PEER /* of the keeper: its supervisor hears the first end of a stunnel by it */
 #define EXIT_NOT_STARTED 127
 
 /* Fixed places: what runs as root is not looked for along a caller's PATH. */
@@ -189,12 +192,18 @@ run_once(const char *program, const sigset_t *set)
 static void __attribute__((noreturn)) keep(const char *program, const sigset_t *set)
 {
 	uint32_t failures = 0;
+	bool told = true;
 
 	for (;;) {
 		uint64_t before = clock_now_ms();
 		int status = run_once(program, set);
 		failures = clock_now_ms() - before >= LIVED_MS ? 1 : failures + 1;
-		log_error("stunnel ended (status %d) and is started again", status);
+		if (told)
+			(void)close(FD_TOLD);
+		told = false;
+		log_error("stunnel ended (%s %d) and is started again",
+			  WIFSIGNALED(status) ? "signal" : "exit code",
+			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 		uint64_t until = clock_now_ms() + children_delay_ms(failures);
 		for (uint64_t now = clock_now_ms(); now < until; now = clock_now_ms()) {
 			int number = next_signal(set, until - now);
@@ -205,7 +214,7 @@ static void __attribute__((noreturn)) keep(const char *program, const sigset_t *
 }
 
 static void __attribute__((noreturn))
-become_keeper(const char *program, int config, const struct identity *id, pid_t parent)
+become_keeper(const char *program, int config, int told, const struct identity *id, pid_t parent)
 {
 	sigset_t set;
 
@@ -215,9 +224,11 @@ become_keeper(const char *program, int config, const struct identity *id, pid_t 
 	    sigaddset(&set, SIGTERM) == -1 || sigaddset(&set, SIGINT) == -1 ||
 	    sigaddset(&set, SIGHUP) == -1 || pthread_sigmask(SIG_SETMASK, &set, NULL) != 0)
 		fatal("signals");
-	/* 3 is /dev/null here; then nothing stays but that, the log and the configuration. */
+	/* 3 is /dev/null here; then nothing stays but that, the log, the configuration and, for the
+	 * keeper alone, the end by which the supervisor hears. */
 	if (dup3(FD_SUPERVISOR, FD_IN, 0) == -1 || dup3(FD_SUPERVISOR, FD_OUT, 0) == -1 ||
-	    fd_move(config, FD_SUPERVISOR) < 0 || fd_close_from(FD_SUPERVISOR + 1) < 0)
+	    fd_move(config, FD_SUPERVISOR) < 0 || fd_move(told, FD_TOLD) < 0 ||
+	    fd_set_cloexec(FD_TOLD, true) < 0 || fd_close_from(FD_TOLD + 1) < 0)
 		fatal("descriptors");
 	if (identity_become_keeper(id) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == -1 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == -1 ||
@@ -229,17 +240,39 @@ become_keeper(const char *program, int config, const struct identity *id, pid_t 
 }
 
 int
-stunnel_start(const char *program, int config, const struct identity *id, pid_t *ret_pid)
+stunnel_start(const char *program, int config, const struct identity *id, pid_t *ret_pid,
+	      int *ret_told)
 {
 	cleanup_close int held = config;
 	pid_t parent = getpid();
-	pid_t pid = fork();
+	int told[2];
 
+	if (pipe2(told, O_CLOEXEC) == -1)
+		return -errno;
+	cleanup_close int ours = told[0], its = told[1];
+	pid_t pid = fork();
 	if (pid == -1)
 		return -errno;
 	if (pid == 0)
-		become_keeper(program, TAKE_FD(held), id, parent);
+		become_keeper(program, TAKE_FD(held), TAKE_FD(its), id, parent);
 	(void)setpgid(pid, pid); /* whoever is first */
 	*ret_pid = pid;
+	*ret_told = TAKE_FD(ours);
+	return 0;
+}
+
+int
+stunnel_await(int told, const struct listen_address *front, uint64_t timeout_ms)
+{
+	uint64_t until = clock_now_ms() + timeout_ms;
+
+	/* Not by connecting: stunnel would log a handshake that failed. */
+	while (listen_probe(front) != -EADDRINUSE) {
+		struct pollfd p = {.fd = told, .events = POLLIN};
+		if (poll(&p, 1, AWAIT_MS) == 1)
+			return -ECHILD;
+		if (clock_now_ms() >= until)
+			return -ETIMEDOUT;
+	}
 	return 0;
 }

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@
 #define OUTPUT_BYTES ((off_t)75 * 1024 * 1024)
 #define FDS_OWN 64u /* what the supervisor has open besides connections, amply */
 #define EXIT_NOT_STARTED 1
+#define TLS_START_MS 10000u /* from stunnel's start until it listens */
+#define TLS_LEFT_MS 2000u   /* what a killed server's stunnel may take to be gone */
 
 /* Memory of fixed size that outlives the process that works in it. */
 static int
@@ -104,11 +107,30 @@ open_signals(void)
 	return fd == -1 ? -errno : fd;
 }
 
+/* Where stunnel will listen: of a server that has just ended it may still be there. */
+static int
+tls_place(const char *text, struct listen_address *ret, char *error, size_t cap)
+{
+	uint64_t until = clock_now_ms() + TLS_LEFT_MS;
+	int r = listen_parse(text, ret);
+
+	while (r == 0 && (r = listen_probe(ret)) == -EADDRINUSE && clock_now_ms() < until) {
+		(void)poll(NULL, 0, 20);
+		r = 0;
+	}
+	if (r < 0)
+		(void)snprintf(error, cap, "--tls-listen: %s: %s%s", text, strerrordesc_np(-r),
+			       r == -EADDRINUSE ? "; stop what listens there or name another port"
+						: "");
+	return r;
+}
+
 /* stunnel and its keeper, while there are rights and no filter that they would inherit. */
 static int
 start_tls(struct tree *t, const struct listen_address *http, char *error, size_t cap)
 {
 	const struct identity *id = &t->identity;
+	struct listen_address front;
 	char program[64];
 
 	int r = stunnel_find(program, sizeof(program), error, cap);
@@ -118,9 +140,22 @@ start_tls(struct tree *t, const struct listen_address *http, char *error, size_t
 				    error, cap);
 	if (config < 0)
 		return config;
-	r = stunnel_start(program, config, id, &t->tls_keeper);
+	cleanup_close int unused = config;
+	r = tls_place(t->serve.tls_listen, &front, error, cap);
 	if (r < 0)
-		(void)snprintf(error, cap, "stunnel: %s", strerrordesc_np(-r));
+		return r;
+	cleanup_close int told = -1;
+	r = stunnel_start(program, TAKE_FD(unused), id, &t->tls_keeper, &told);
+	if (r == 0)
+		r = stunnel_await(told, &front, TLS_START_MS);
+	if (r == -ECHILD)
+		(void)snprintf(
+			error, cap,
+			"--tls: stunnel ended, its words are above: %s must be a certificate "
+			"chain and %s its key, both PEM",
+			t->serve.tls_cert, t->serve.tls_key);
+	else if (r < 0)
+		(void)snprintf(error, cap, "--tls: stunnel did not start: %s", strerrordesc_np(-r));
 	return r;
 }
 

@@ -8,6 +8,7 @@ import pathlib
 import pty
 import re
 import select
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
+from serve import free_port  # noqa: E402
 from tree import BUILD  # noqa: E402
 
 BAILEY = str(BUILD / "bin" / "bailey")
@@ -102,6 +104,35 @@ class Mistakes(unittest.TestCase):
                 first.terminate()
                 first.wait(30)
                 first.stdout.close()
+
+    def test_a_port_in_use(self):
+        with tempfile.TemporaryDirectory() as work, socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            tokens = work + "/tokens"
+            self.assertEqual(bailey(["token", "add", "me", "--tokens", tokens]).returncode, 0)
+            done = bailey(["serve", "--http", f"127.0.0.1:{other.getsockname()[1]}", "--tokens", tokens])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("Address already in use; stop what listens there or name another port", done.stderr)
+
+    def test_tls_that_does_not_come_up(self):
+        """No address is told that nobody serves, and no proxy is started again and again for it."""
+        with tempfile.TemporaryDirectory() as work, socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            taken, cert, key = f"127.0.0.1:{other.getsockname()[1]}", work + "/cert.pem", work + "/key.pem"
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                            "-subj", "/CN=localhost", "-keyout", key, "-out", cert], check=True, capture_output=True)
+            os.chmod(key, 0o600)
+            self.assertEqual(bailey(["token", "add", "me", "--tokens", work + "/tokens"]).returncode, 0)
+            (pathlib.Path(work) / "none.pem").write_text("no certificate\n", encoding="utf-8")
+            for pem, at, words in ((cert, taken, [f"--tls-listen: {taken}: Address already in use; stop what listens there"]),
+                                   (work + "/none.pem", f"127.0.0.1:{free_port()}", ["stunnel ended, its words are above", "none.pem must be"])):
+                done = bailey(["serve", "--http", "127.0.0.1:0", "--tokens", work + "/tokens", "--tls", pem, key, "--tls-listen", at])
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                for part in words:
+                    self.assertIn(part, done.stderr)
+                self.assertLess(done.stderr.count("is started again"), 2)
 
     def test_who_waits_at_a_terminal_is_told_for_what(self):
         shown, code = on_terminal(["run"], b"\x03", "end it with Ctrl-D")

@@ -148,23 +148,28 @@ static void
 test_keeper(void **state)
 {
 	const struct identity id = {.switch_ids = false};
+	struct listen_address nowhere;
 	char program[96], stay[96], path[96], text[1024];
 	uint64_t child = 0;
 	int status;
 	pid_t keeper;
+	int told = -1;
 
 	(void)state;
 	assert_true(snprintf(program, sizeof(program), "%s/program", dir) > 0);
 	assert_true(snprintf(stay, sizeof(stay), "%s/stay", dir) > 0);
 	assert_true(snprintf(path, sizeof(path), "%s/said", dir) > 0);
 	write_file(program, stand_in, 0700);
+	assert_int_equal(listen_parse("127.0.0.1:1", &nowhere), 0);
 	int config = memfd_create("config", MFD_CLOEXEC);
 	assert_int_equal(fd_write_all(config, "text", 4), 0);
 	/* 3 is what the supervisor reserved */
 	int three = fcntl(3, F_GETFD) == -1 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
-	assert_int_equal(stunnel_start(program, config, &id, &keeper), 0);
+	assert_int_equal(stunnel_start(program, config, &id, &keeper, &told), 0);
 	assert_int_equal(fcntl(config, F_GETFD), -1); /* taken */
 	wait_for_lines(2, text, sizeof(text));        /* the second at once after the first */
+	assert_int_equal(stunnel_await(told, &nowhere, 30000), -ECHILD); /* so it has ended once */
+	cleanup_closep(&told);
 	write_file(stay, "", 0600);
 	size_t before = lines(text);
 	wait_for_lines(before + 1, text, sizeof(text));
@@ -183,6 +188,31 @@ test_keeper(void **state)
 	assert_int_equal(unlink(program), 0);
 	assert_int_equal(unlink(stay), 0);
 	assert_int_equal(unlink(path), 0);
+}
+
+/* Told to listen only when somebody does; else not waited for for ever. */
+static void
+test_await(void **state)
+{
+	struct listen_address at, free_one;
+	int told[2];
+
+	(void)state;
+	assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+	cleanup_close int fd = listen_http("127.0.0.1:0", &at, error, sizeof(error));
+	assert_true(fd >= 0);
+	char text[32];
+	assert_true(snprintf(text, sizeof(text), "127.0.0.1:%u", at.port) > 0);
+	assert_int_equal(listen_parse(text, &free_one), 0);
+	assert_int_equal(listen_probe(&free_one), -EADDRINUSE);
+	assert_int_equal(stunnel_await(told[0], &free_one, 30000), 0);
+	cleanup_closep(&fd);
+	assert_int_equal(listen_probe(&free_one), 0);
+	assert_int_equal(listen_probe(&free_one), 0); /* it left nothing there */
+	assert_int_equal(stunnel_await(told[0], &free_one, 30), -ETIMEDOUT);
+	assert_int_equal(close(told[1]), 0);
+	assert_int_equal(stunnel_await(told[0], &free_one, 30000), -ECHILD);
+	assert_int_equal(close(told[0]), 0);
 }
 
 static void
@@ -204,10 +234,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_configuration),
-		T(test_bad_files_and_addresses),
-		T(test_keeper),
-		cmocka_unit_test(test_find),
+		T(test_configuration),        T(test_bad_files_and_addresses), T(test_keeper),
+		cmocka_unit_test(test_await), cmocka_unit_test(test_find),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
