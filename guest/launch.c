@@ -39,7 +39,7 @@ static const struct {
 	{RUN_EVAL_BASH,
 	 {"-c", ". " BOX_DIR "/bash/eval.sh; while { _bailey_done 0; } 2>/dev/null; "
 		"_bailey_answer; { _bailey_next; } 2>/dev/null; do "
-		"for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
+		"for _bailey_one in 1; do builtin eval -- \"$_bailey_code\" 199>&-; done; "
 		"{ _bailey_done $?; } 2>/dev/null; done"}},
 };
 
@@ -303,6 +303,13 @@ launch_driver_words(struct launch *l, uint32_t kind, int *ret_err)
 	return false;
 }
 
+/* The first byte bash would take for an option's. */
+static bool
+launch_is_like_option(const struct guest_spec *spec)
+{
+	return spec->code.len > 0 && (spec->code.data[0] == '-' || spec->code.data[0] == '+');
+}
+
 /* "python3 main.py", "bash -c text", …, without the run's own arguments. */
 static int
 launch_words(struct launch *l, const struct guest_spec *spec, const char *program, bool waits)
@@ -315,6 +322,8 @@ launch_words(struct launch *l, const struct guest_spec *spec, const char *progra
 		return err;
 	if (err == 0 && spec->kind == RUN_COMMAND) {
 		err = launch_arg(l, "-c");
+		if (err == 0 && launch_is_like_option(spec))
+			err = launch_arg(l, "--");
 		if (err == 0)
 			err = launch_put(l, spec->code.data, spec->code.len, &l->n_argv);
 		if (err == 0 && spec->n_args > 0)

@@ -4,6 +4,9 @@
  * then whatever of a start no run can influence, and holds node until descriptor 3 brings the
  * run (guest/prestart.c): four bytes of length, then items that each end in a NUL: the number
  * of arguments, the arguments, NAME=value for each variable.
+ *
+ * The time it waited is none of the run's for process.uptime(). performance counts from the start
+ * of the process: marks, events and observers do so inside node, and now() has to agree with them.
  */
 function readAll(fs) {
   let message = Buffer.alloc(0);
@@ -24,8 +27,12 @@ function wait() {
   void process.stdout;
   void process.stderr;
   fs.writeSync(3, 'r');
+  const { uptime } = process;
+  const before = uptime();
   const items = readAll(fs);
   fs.closeSync(3);
+  const waited = uptime() - before;
+  process.uptime = { uptime: () => uptime() - waited }.uptime;
   const count = Number(items[0]);
   process.argv.push(...items.slice(1, 1 + count));
   for (const item of items.slice(1 + count)) {

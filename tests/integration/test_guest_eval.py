@@ -383,6 +383,8 @@ class Bash(Ends, Case):
         answer = self.box.run("echo a\nno_such_command_here")
         self.assertEqual((answer.code, answer.stdout, answer.stderr), (127, "a\n", "bash: line 2: no_such_command_here: command not found\n"))
         self.assertEqual(self.out("echo $0 $LINENO"), "bash 1\n")
+        answer = self.box.run("-x y")  # no option of the driver's
+        self.assertEqual((answer.code, answer.stderr), (127, "bash: line 1: -x: command not found\n"))
 
     def test_a_syntax_error(self):
         answer = self.box.run("echo a\nif then")

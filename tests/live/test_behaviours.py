@@ -69,6 +69,7 @@ def both(case, language, code, options):
         return [way.result() for way in ways]
 
 
+AGE = 3  # seconds: longer than any start takes
 ROWS_AT_ONCE = 4  # the engine makes eight containers twice as fast as two after each other
 
 
@@ -99,6 +100,24 @@ class Behaviours(unittest.TestCase):
 
     def test_bash(self):
         self.compare("bash", behaviours_bash.CASES)
+
+    def test_the_time_it_waited_is_not_the_runs(self):
+        """performance of node alone counts it: marks and events inside node do, and now() has to agree with them."""
+        rows = ((guestclient.NODE, guestclient.NODE_CODE,
+                 "console.log(process.uptime() < AGE, process.uptime.name, performance.now() < AGE * 1000)", b"true uptime false\n"),
+                (guestclient.PYTHON, guestclient.PYTHON_CODE, "import time; print(time.process_time() < AGE)", b"True\n"),
+                (guestclient.SHELL, guestclient.BASH_CODE,
+                 "printf -v began '%(%s)T' -2; printf -v now '%(%s)T'; echo $((SECONDS < AGE)) $((now - began < AGE))", b"1 1\n"))
+
+        def aged(row):
+            with guestclient.Box(row[0]) as box:
+                box.wait_ready()
+                box.wait(lambda: False, AGE)
+                return box.run(row[1], row[2].replace("AGE", str(AGE))).stdout
+
+        with ThreadPoolExecutor() as pool:
+            for row, stdout in zip(rows, pool.map(aged, rows)):
+                self.assertEqual(stdout, row[3], row[2])
 
     def test_known_differences(self):
         """A difference that has gone should leave the table."""

@@ -122,6 +122,27 @@ test_launch_fill_run_words(void **state)
 }
 
 static void
+test_launch_a_command_is_no_option(void **state)
+{
+	static const struct {
+		const char *command, *want;
+	} cases[] = {
+		{"-x", "bash -c -- -x | " BASE_ENV},         {"+x", "bash -c -- +x | " BASE_ENV},
+		{"--help", "bash -c -- --help | " BASE_ENV}, {"", "bash -c  | " BASE_ENV},
+		{"x -y", "bash -c x -y | " BASE_ENV},
+	};
+
+	(void)state;
+	only_path = NULL;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct guest_spec spec = spec_of(RUN_COMMAND, cases[i].command);
+
+		assert_int_equal(launch_fill_run(&launch, &spec, &none, 2), 0);
+		assert_string_equal(joined(), cases[i].want);
+	}
+}
+
+static void
 test_launch_fill_run_env(void **state)
 {
 	struct ipc_str env[] = {IPC_STR("A=1"), IPC_STR("LANG=C"), IPC_STR("A=2"), IPC_STR("AB=")};
@@ -268,7 +289,7 @@ test_launch_interpreters_that_stay(void **state)
 		{RUN_EVAL_BASH,
 		 "bash -c . /.bailey/bash/eval.sh; while { _bailey_done 0; } 2>/dev/null; "
 		 "_bailey_answer; { _bailey_next; } 2>/dev/null; do "
-		 "for _bailey_one in 1; do builtin eval \"$_bailey_code\" 199>&-; done; "
+		 "for _bailey_one in 1; do builtin eval -- \"$_bailey_code\" 199>&-; done; "
 		 "{ _bailey_done $?; } 2>/dev/null; done | " BASE_ENV},
 	};
 
@@ -391,6 +412,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_launch_fill_run_words),
+		cmocka_unit_test(test_launch_a_command_is_no_option),
 		cmocka_unit_test(test_launch_fill_run_env),
 		cmocka_unit_test(test_launch_kept_env),
 		cmocka_unit_test(test_launch_finds_the_program),
