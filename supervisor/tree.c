@@ -87,20 +87,26 @@ on_signal(int fd, short what, void *arg)
 	}
 }
 
+/* Blocked for good, in children too: they hear "stop" on their link. A terminal's Ctrl-C reaches
+ * the whole group, and only the supervisor may act on it. */
+static int
+block_signals(sigset_t *ret)
+{
+	if (sigemptyset(ret) == -1 || sigaddset(ret, SIGCHLD) == -1 ||
+	    sigaddset(ret, SIGTERM) == -1 || sigaddset(ret, SIGINT) == -1 ||
+	    sigaddset(ret, SIGHUP) == -1)
+		return -errno;
+	return -pthread_sigmask(SIG_SETMASK, ret, NULL);
+}
+
 static int
 open_signals(void)
 {
 	sigset_t set;
 
-	if (sigemptyset(&set) == -1 || sigaddset(&set, SIGCHLD) == -1 ||
-	    sigaddset(&set, SIGTERM) == -1 || sigaddset(&set, SIGINT) == -1 ||
-	    sigaddset(&set, SIGHUP) == -1)
-		return -errno;
-	/* Blocked for good, in children too: they hear "stop" on their link. A terminal's Ctrl-C
-	 * reaches the whole group, and only the supervisor may act on it. */
-	int r = pthread_sigmask(SIG_SETMASK, &set, NULL);
-	if (r != 0)
-		return -r;
+	int r = block_signals(&set);
+	if (r < 0)
+		return r;
 	if (signal(SIGPIPE, SIG_IGN) == SIG_ERR)
 		return -errno;
 	int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -241,7 +247,12 @@ open_listeners(struct tree *t, char *error, size_t cap)
 		r = open_http(t, error, cap);
 	if (r < 0)
 		return r;
-	r = tell_listeners(t);
+	/* Who is told may send a signal at once; it waits until the loop reads it. Not sooner: a
+	 * start that takes long can be interrupted. */
+	sigset_t set;
+	r = block_signals(&set);
+	if (r == 0)
+		r = tell_listeners(t);
 	if (r < 0)
 		(void)snprintf(error, cap, "stdout: %s", strerrordesc_np(-r));
 	return r;

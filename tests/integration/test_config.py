@@ -8,8 +8,10 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 import urllib.parse
 
@@ -56,6 +58,29 @@ class Config(unittest.TestCase):
             done = subprocess.run([BAILEY, *server["args"]], env={**os.environ, **server.get("env", {})}, input=INITIALIZE + b"\n",
                                   capture_output=True, timeout=30, check=True)
             self.assertEqual(json.loads(done.stdout)["result"]["protocolVersion"], LEGACY, (name, done.stderr))
+
+    def test_the_service_of_readme(self):
+        """Its command, with another program's path, port and status socket, serves; its reload reads the tokens again."""
+        [unit] = re.findall(r"^```ini\n(.*?)\n```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        setting = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
+        program, *words = setting["ExecStart"].split()
+        self.assertTrue(program.endswith("/build/release/bin/bailey"))
+        self.assertEqual(setting["ExecReload"], "/bin/kill -HUP $MAINPID")
+        with tempfile.TemporaryDirectory() as work:
+            self.assertTrue(words[-1].startswith(f"/run/{setting['RuntimeDirectory']}/"))
+            words = [{"127.0.0.1:8900": "127.0.0.1:0", words[-1]: work + "/status"}.get(word, word) for word in words]
+            subprocess.run([BAILEY, "token", "add", "me", "--tokens", work + "/tokens"], capture_output=True, timeout=20, check=True)
+            server = subprocess.Popen([BAILEY, *words, "--tokens", work + "/tokens"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            try:
+                self.assertTrue(server.stdout.readline().startswith("listening on http://127.0.0.1:"))
+                server.send_signal(signal.SIGHUP)  # at once: who was told that it listens may ask for a reload
+                self.assertIn("event=tokens_read count=1", server.stderr.readline())
+                told = subprocess.run([BAILEY, "status", "--status", work + "/status"], capture_output=True, text=True, timeout=20, check=True)
+                self.assertIn("bailey-broker", told.stdout)
+            finally:
+                server.terminate()
+                server.communicate(timeout=30)
+            self.assertEqual(server.returncode, 0)
 
     def test_what_a_client_calls_answers(self):
         with Serve(http=True) as serve:
