@@ -98,12 +98,6 @@ collect_add(struct collect *k, const char *path, const char *sandbox)
 }
 
 struct cJSON *
-collect_take_list(struct collect *k)
-{
-	return TAKE(k->list);
-}
-
-struct cJSON *
 collect_take_blocks(struct collect *k)
 {
 	return TAKE(k->blocks);
@@ -362,4 +356,20 @@ collect_end(struct call *c, struct collect *k, const struct ipc_call_ended *ende
 		w->scaling = true; /* its turn again */
 		k->at--;
 	}
+}
+
+struct cJSON *
+collect_take_list(struct collect *k)
+{
+	for (; k->at < k->n; k->at++) {
+		const struct wanted *w = &k->items[k->at];
+
+		if (w->scaling)
+			add_unshown(k, w, &k->too_large);
+		else
+			(void)cJSON_AddStringToObject(new_entry(k, w, "none"), "message",
+						      "The sandbox ended, or could not be reached "
+						      "any more, before this was read.");
+	}
+	return TAKE(k->list);
 }

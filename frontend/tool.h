@@ -176,7 +176,8 @@ int collect_add(struct collect *k, const char *path, const char *sandbox);
 /* A step's begin and end. */
 bool collect_begin(struct call *c, struct collect *k);
 void collect_end(struct call *c, struct collect *k, const struct ipc_call_ended *ended);
-/* Both are handed over; either may be empty. */
+/* Both are handed over, the list first; either may be empty. What was not read is in the list, and
+ * that it was not. */
 struct cJSON *collect_take_list(struct collect *k);
 struct cJSON *collect_take_blocks(struct collect *k);
 bool collect_truncated(const struct collect *k);

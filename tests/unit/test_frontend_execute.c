@@ -209,8 +209,13 @@ test_execute_given_up(void **state)
 				call_free(c); /* the client is gone */
 			} else {
 				call_answer(c, RUN_lost);
-				assert_non_null(strstr(fake_sent(),
-						       step == 3 ? "\"status\":\"ok\"" : "lost"));
+				const char *said = fake_sent();
+
+				assert_non_null(
+					strstr(said, step == 3 ? "\"status\":\"ok\"" : "lost"));
+				/* what was asked for is not left out without a word */
+				assert_int_equal(strstr(said, "before this was read") != NULL,
+						 step == 3);
 			}
 			gone(true);
 			fake_close();
