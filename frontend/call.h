@@ -79,6 +79,8 @@ struct step {
 	int (*submit)(struct call *c); /* of upcalls.c */
 	/* Rows that answer it, beside those of a run; NULL: none are expected. */
 	void (*row)(struct call *c, const struct ipc_row *row);
+	/* Forgets them: another broker is asked anew. Set where row is. */
+	void (*again)(struct call *c);
 	/* What it came to: false ends the plan. NULL: true. */
 	bool (*end)(struct call *c, const struct ipc_call_ended *ended);
 };

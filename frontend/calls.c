@@ -248,6 +248,8 @@ act_again(struct call *c, const void *arg)
 		call_answer(c, RUN_engine_unavailable);
 		return;
 	}
+	if (call_step(c)->again != NULL)
+		call_step(c)->again(c);
 	c->resubmitted = true;
 	c->state = CALL_WAITING;
 	notify_call(c, LOG_WARNING, "the broker was lost; the call is submitted again");

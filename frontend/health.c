@@ -213,7 +213,14 @@ done(void *job)
 	cJSON_Delete(job);
 }
 
-static const struct step steps[] = {{.submit = upcalls_health, .row = on_row}};
+static void
+on_again(struct call *c)
+{
+	cJSON_Delete(c->job);
+	c->job = health_new();
+}
+
+static const struct step steps[] = {{.submit = upcalls_health, .row = on_row, .again = on_again}};
 const struct plan health_plan = {steps, ARRAY_LEN(steps), answer, done};
 
 void

@@ -29,6 +29,15 @@ logs_init(struct log_state *s, size_t max)
 }
 
 void
+logs_again(struct log_state *s)
+{
+	size_t max = s->data.max;
+
+	logs_done(s);
+	logs_init(s, max);
+}
+
+void
 logs_done(struct log_state *s)
 {
 	buf_done(&s->data);
@@ -180,7 +189,15 @@ answer(struct call *c, const struct ipc_call_ended *ended)
 	result_send(c->fe, &c->to, object, NULL, !known);
 }
 
-static const struct step steps[] = {{.submit = upcalls_log_read, .row = on_row}};
+static void
+on_again(struct call *c)
+{
+	struct log_job *j = c->job;
+
+	logs_again(&j->state);
+}
+
+static const struct step steps[] = {{.submit = upcalls_log_read, .row = on_row, .again = on_again}};
 static const struct plan plan = {steps, ARRAY_LEN(steps), answer, job_done};
 
 void

@@ -137,7 +137,16 @@ run_answer(struct call *c, const struct ipc_call_ended *ended)
 		send_fault(c, r->uri, &fault);
 }
 
-static const struct step run_steps[] = {{.submit = upcalls_log_read, .row = run_row}};
+static void
+run_again(struct call *c)
+{
+	struct reading *r = c->job;
+
+	logs_again(&r->log);
+}
+
+static const struct step run_steps[] = {
+	{.submit = upcalls_log_read, .row = run_row, .again = run_again}};
 static const struct plan run_reading = {run_steps, ARRAY_LEN(run_steps), run_answer, reading_done};
 
 static void
@@ -487,7 +496,15 @@ list_done(void *job)
 	cJSON_Delete(job);
 }
 
-static const struct step list_steps[] = {{.submit = upcalls_list, .row = list_row}};
+static void
+list_again(struct call *c)
+{
+	cJSON_Delete(c->job);
+	c->job = cJSON_CreateArray();
+}
+
+static const struct step list_steps[] = {
+	{.submit = upcalls_list, .row = list_row, .again = list_again}};
 static const struct plan list_plan = {list_steps, ARRAY_LEN(list_steps), list_answer, list_done};
 
 void

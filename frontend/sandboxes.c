@@ -276,7 +276,15 @@ list_done(void *job)
 	cJSON_Delete(job);
 }
 
-static const struct step list_steps[] = {{.submit = upcalls_list, .row = list_row}};
+static void
+list_again(struct call *c)
+{
+	cJSON_Delete(c->job);
+	c->job = cJSON_CreateArray();
+}
+
+static const struct step list_steps[] = {
+	{.submit = upcalls_list, .row = list_row, .again = list_again}};
 static const struct plan list_plan = {list_steps, ARRAY_LEN(list_steps), list_answer, list_done};
 
 void

@@ -196,6 +196,7 @@ struct log_state { /* what the answer to a log_read came to */
 	char message[513];
 };
 void logs_init(struct log_state *s, size_t max);
+void logs_again(struct log_state *s); /* as logs_init left it */
 void logs_done(struct log_state *s);
 void logs_row(struct log_state *s, const struct ipc_row *row);
 

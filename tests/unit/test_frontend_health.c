@@ -62,6 +62,26 @@ test_health_full_report_matches_its_table(void **state)
 	fake_close();
 }
 
+/* The broker dies in the middle of a report: the next one's is told, and nothing twice. */
+static void
+test_health_asked_again(void **state)
+{
+	struct call *c = open_report();
+	cJSON *answer;
+
+	(void)state;
+	c->state = CALL_SUBMITTED;
+	health_row(c->job, IPC_ROW(health_pool, .box_class = BOX_NODE));
+	call_event(c, EV_LINK_DOWN, NULL);
+	health_row(c->job, IPC_ROW(health_pool, .box_class = BOX_NODE));
+	call_answer(c, RUN_ok);
+	answer = fake_answer();
+	assert_int_equal(
+		cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(report_of(answer), "pool")), 1);
+	cJSON_Delete(answer);
+	fake_close();
+}
+
 static void
 test_health_empty_report(void **state)
 {
@@ -111,6 +131,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_health_full_report_matches_its_table),
+		cmocka_unit_test(test_health_asked_again),
 		cmocka_unit_test(test_health_empty_report),
 		cmocka_unit_test(test_health_lists_are_bounded),
 	};

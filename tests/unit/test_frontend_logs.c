@@ -127,6 +127,32 @@ test_logs_gap(void **state)
 	cJSON_Delete(answer);
 }
 
+/* The broker died in the middle of an answer: the next one begins it anew. */
+static void
+test_logs_asked_again(void **state)
+{
+	struct ipc_row row;
+	const cJSON *r;
+	cJSON *answer;
+	uint64_t call;
+
+	(void)state;
+	call = asked("{\"run_id\":\"" RUN_ID "\"}", &row);
+	data(call, 0, "hello", 5);
+	call_event(fe.call_list, EV_LINK_DOWN, NULL);
+	call_event(fe.call_list, EV_LINK_UP, NULL);
+	assert_true(next_row(&row));
+	call = row.u.log_read.call;
+	data(call, 0, "hello ", 6);
+	data(call, 6, "world", 5);
+	fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_ok, .run_id = IPC_STR(RUN_ID),
+				 .written = 11, .head = 11, .tail = 11));
+	answer = tool_result(SHAPE_LOG, &r, false);
+	assert_string_equal(text_of(r, "data"), "hello world");
+	assert_int_equal(field(r, "next_offset")->valueint, 11);
+	cJSON_Delete(answer);
+}
+
 static void
 test_logs_encodings(void **state)
 {
@@ -198,9 +224,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE(test_logs_question),   FAKE(test_logs_of_a_run_that_ended),
-		FAKE(test_logs_gap),        FAKE(test_logs_of_a_run_that_goes_on),
-		FAKE(test_logs_encodings),  FAKE(test_logs_nothing_known),
+		FAKE(test_logs_question),    FAKE(test_logs_of_a_run_that_ended),
+		FAKE(test_logs_gap),         FAKE(test_logs_of_a_run_that_goes_on),
+		FAKE(test_logs_asked_again), FAKE(test_logs_of_a_run_that_goes_on),
+		FAKE(test_logs_encodings),   FAKE(test_logs_nothing_known),
 		FAKE(test_logs_one_of_two),
 	};
 

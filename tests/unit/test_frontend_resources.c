@@ -142,6 +142,52 @@ test_resources_run(void **state)
 	assert_int_equal(error_code(), RPC_RESOURCE);
 }
 
+/* The broker dies in the middle of its rows: the next one's are the answer, and nothing else. */
+static struct ipc_row
+asked_again(void)
+{
+	struct ipc_row row;
+
+	call_event(fe.call_list, EV_LINK_DOWN, NULL);
+	call_event(fe.call_list, EV_LINK_UP, NULL);
+	assert_true(next_row(&row));
+	return row;
+}
+
+static void
+test_resources_asked_again(void **state)
+{
+	struct ipc_row row;
+	cJSON *answer;
+
+	(void)state;
+	read_uri("bailey://runs/" RUN_ID "/stdout");
+	assert_true(next_row(&row));
+	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call,
+				 .data = {(const uint8_t *)"all", 3}));
+	row = asked_again();
+	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call,
+				 .data = {(const uint8_t *)"all of", 6}));
+	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call, .offset = 6,
+				 .data = {(const uint8_t *)" it", 3}));
+	fake_broker_tell(IPC_ROW(log_end, .call = row.u.log_read.call, .status = RUN_ok,
+				 .run_id = IPC_STR(RUN_ID)));
+	answer = fake_answer();
+	assert_string_equal(text_of(content(answer), "text"), "all of it");
+	cJSON_Delete(answer);
+	say_rev(REV_2026_07_28, "resources/list", "{}");
+	assert_true(next_row(&row));
+	fake_broker_tell(IPC_ROW(sandbox_row, .call = row.u.sandbox_list.call,
+				 .sandbox = IPC_STR(BOX_ID), .alive = 0));
+	row = asked_again();
+	fake_broker_tell(IPC_ROW(sandbox_row, .call = row.u.sandbox_list.call,
+				 .sandbox = IPC_STR(BOX_ID), .alive = 0));
+	fake_broker_tell(IPC_ROW(list_end, .call = row.u.sandbox_list.call));
+	answer = fake_answer();
+	assert_int_equal(cJSON_GetArraySize(field(field(answer, "result"), "resources")), 2);
+	cJSON_Delete(answer);
+}
+
 /* What no template matches costs the broker nothing and is told as what is unknown. */
 static void
 test_resources_not_found(void **state)
@@ -238,13 +284,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		FAKE(test_resources_file),
-		FAKE(test_resources_directory),
-		FAKE(test_resources_file_faults),
-		FAKE(test_resources_run),
-		FAKE(test_resources_not_found),
-		FAKE(test_resources_list),
-		FAKE(test_resources_file_uri_and_back),
+		FAKE(test_resources_file),        FAKE(test_resources_directory),
+		FAKE(test_resources_file_faults), FAKE(test_resources_run),
+		FAKE(test_resources_asked_again), FAKE(test_resources_not_found),
+		FAKE(test_resources_list),        FAKE(test_resources_file_uri_and_back),
 	};
 
 	return cmocka_run_group_tests_name("frontend_resources", tests, NULL, NULL);

@@ -323,6 +323,12 @@ test_sandboxes_list(void **state)
 	call_tool("container_list_sandboxes", "{}");
 	assert_true(next_row(&row));
 	assert_int_equal(row.num, IPC_NUM_sandbox_list);
+	fake_broker_tell(IPC_ROW(sandbox_row, .call = row.u.sandbox_list.call,
+				 .sandbox = IPC_STR(RUN_ID), .profile = IPC_STR("default")));
+	/* the broker dies, and the next one begins anew */
+	call_event(fe.call_list, EV_LINK_DOWN, NULL);
+	call_event(fe.call_list, EV_LINK_UP, NULL);
+	assert_true(next_row(&row));
 	call = row.u.sandbox_list.call;
 	fake_broker_tell(IPC_ROW(sandbox_row, .call = call, .sandbox = IPC_STR(BOX_ID),
 				 .profile = IPC_STR("default"), .alive = 1, .age_ms = 1500,
