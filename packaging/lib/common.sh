@@ -45,6 +45,16 @@ step_end() { # [text]
 	printf '      %s (%s)\n' "${1:-done}" "$(secs $(($(now_ms) - STEP_START)))"
 }
 
+# -h and --help print the comment at a script's head.
+help_asked() { # ARG...
+	case ${1:-} in
+	-h | --help)
+		sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "$0"
+		exit 0
+		;;
+	esac
+}
+
 have() {
 	command -v "$1" >/dev/null 2>&1
 }

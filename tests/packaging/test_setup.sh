@@ -44,6 +44,11 @@ as_nobody() {
 }
 
 # --- anybody ---
+for script in packaging/quickstart packaging/engine tests/run tests/releases tests/vm/run; do
+	# Asked what it is, a script says so, and does nothing.
+	tap_like "$script --help" "$(PATH="$work/bin:$PATH" timeout 20 "$top/$script" --help 2>&1)" "^  (sudo )?$script"
+done
+refuses "vm/run: unknown option" 'there is no --quick \(see --help\)' "$top/tests/vm/run" --quick
 refuses "quickstart: unknown argument" 'takes no argument' "$top/packaging/quickstart" now
 refuses "engine: unknown command" 'usage: packaging/engine' "$top/packaging/engine" dance
 refuses "image: unknown recipe" "no recipe 'nope' \(there are: full slim\)" "$top/sandbox-profiles/image/build" nope
