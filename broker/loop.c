@@ -191,7 +191,7 @@ broker_stop(struct broker *b, uint32_t grace_ms)
 	while ((f = TAILQ_FIRST(&b->fronts))) {
 		/* While the link is there: a frontend that only saw it close would say "lost". */
 		while ((r = TAILQ_FIRST(&f->runs)))
-			run_cancel(r, CAUSE_OWNER_GONE);
+			run_cancel(r, CAUSE_UNUSED);
 		front_close(f);
 	}
 	pool_drain(b);

@@ -86,7 +86,7 @@ withdraw_unused(struct box *x, uint32_t cause)
 	for (r = TAILQ_FIRST(&x->runs); r && cause == CAUSE_UNUSED; r = next) {
 		next = TAILQ_NEXT(r, box_entry);
 		if (r->phase == PHASE_GRANTED || r->phase == PHASE_ACTIVE)
-			run_cancel(r, CAUSE_OWNER_GONE);
+			run_cancel(r, CAUSE_UNUSED);
 	}
 }
 

@@ -218,6 +218,14 @@ close_kept(struct run *r, enum run_status status)
 	r->kept = STORE_NONE;
 }
 
+static const char *
+advice(const struct run *r, enum run_status status)
+{
+	return status == RUN_cancelled && r->cause == CAUSE_UNUSED
+		       ? "The run was ended because Bailey is stopping."
+		       : run_status_advice(status);
+}
+
 static void
 finish(struct run *r, enum run_status status, const char *message, uint32_t retry_ms,
        const struct figures *final)
@@ -228,8 +236,7 @@ finish(struct run *r, enum run_status status, const char *message, uint32_t retr
 	bool within = r->within;
 
 	if (r->front)
-		send_ended(r, status, message ? message : run_status_advice(status), retry_ms,
-			   final);
+		send_ended(r, status, message ? message : advice(r, status), retry_ms, final);
 	LOG_EVENT(run_ended, .run = r->run_id,
 		  .sandbox = r->box && r->box->sandbox ? r->box->sandbox->id : NULL,
 		  .box = r->box ? r->box->id : 0, .status = run_status_name(status),
@@ -559,7 +566,7 @@ run_box_ended(struct run *r, enum end_cause cause)
 void
 run_let_go(struct run *r, enum run_status status)
 {
-	send_ended(r, status, run_status_advice(status), 0, NULL);
+	send_ended(r, status, advice(r, status), 0, NULL);
 	leave_front(r);
 	count_in_flight(r, false);
 	run_feed_itself(r);

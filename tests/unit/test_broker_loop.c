@@ -106,10 +106,34 @@ test_stop_ends_calls_and_leaves_with_the_reaper(void **state)
 	world_settle();
 	assert_int_equal(seen_of(c, call)->end.status,
 			 RUN_cancelled); /* told before the link went */
+	assert_string_equal(seen_of(c, call)->message,
+			    "The run was ended because Bailey is stopping.");
 	assert_int_equal(seen_of(c, call)->ends, 1);
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 	link_free(TAKE(w->reaper.link));
 	assert_true(world_until(is_stopped, NULL));
+}
+
+/* The reaper kills them as well, and we may hear of a death before the reaper's word of it: that is
+ * no box which died by itself. */
+static void
+test_stop_is_why_boxes_end(void **state)
+{
+	uint64_t died = tally_value(TALLY_ENDED + CAUSE_DIED),
+		 unused = tally_value(TALLY_ENDED + CAUSE_UNUSED);
+	struct client *c = world_client(0, OWNER_UID, 1);
+	struct box *x;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	(void)stay(c, CALL_KEEP);
+	x = box_in(BOX_STAYS);
+	broker_stop(&w->b, 60000);
+	fake_die(x->id);
+	world_settle();
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_DIED), died);
+	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_UNUSED), unused + 1);
 }
 
 static void
@@ -132,6 +156,7 @@ main(void)
 		T(test_baselines_stay_fresh),
 		T(test_small_output_is_acknowledged_by_the_tick),
 		T(test_stop_ends_calls_and_leaves_with_the_reaper),
+		T(test_stop_is_why_boxes_end),
 		T(test_stop_with_nothing_to_do_or_no_time),
 #undef T
 	};
