@@ -7,7 +7,7 @@
  *
  * A box counts against its owner and against memory from its intent until the
  * engine confirmed that it is gone; one that waits in the pool counts against
- * memory only. Owners take turns; one at its own cap is passed over. So is a run
+ * memory only. Owners take turns; one at a cap of its own is passed over. So is a run
  * for which there is no memory now, by any that fits: but five seconds after it
  * was passed over first nothing else starts, for ten seconds at most, in which
  * all that have the usual time limit end.
@@ -73,6 +73,25 @@ admission_fits(struct broker *b, uint64_t memory_bytes)
 	       b->memory_bytes <= b->memory_max_bytes - memory_bytes;
 }
 
+uint64_t
+admission_owner_max(const struct broker *b, const struct owner *o)
+{
+	/* Where one process tree is all that is served there is nobody to leave anything to. */
+	return o->kind == OWNER_TREE || b->owner_memory_max_bytes > b->memory_max_bytes
+		       ? b->memory_max_bytes
+		       : b->owner_memory_max_bytes;
+}
+
+/* Under a cap of its own; the one of all sandboxes together is another matter. */
+static bool
+owner_fits(const struct run *r)
+{
+	uint64_t most = admission_owner_max(r->b, r->owner);
+
+	return most >= r->b->memory_max_bytes ||
+	       r->owner->memory_bytes + r->limits.memory_bytes <= most;
+}
+
 void
 admission_count(struct box *x, struct owner *o)
 {
@@ -84,6 +103,7 @@ admission_count(struct box *x, struct owner *o)
 	if (o && !x->owner) {
 		x->owner = owner_ref(o);
 		o->boxes++;
+		o->memory_bytes += x->limits.memory_bytes;
 	}
 }
 
@@ -98,6 +118,7 @@ admission_uncount(struct box *x)
 	b->memory_bytes -= x->limits.memory_bytes;
 	if (x->owner) {
 		x->owner->boxes--;
+		x->owner->memory_bytes -= x->limits.memory_bytes;
 		owner_unref(b, TAKE(x->owner));
 	}
 }
@@ -107,6 +128,8 @@ admission_resize(struct box *x, const struct limits *to)
 {
 	if (x->counted)
 		x->b->memory_bytes += to->memory_bytes - x->limits.memory_bytes;
+	if (x->counted && x->owner)
+		x->owner->memory_bytes += to->memory_bytes - x->limits.memory_bytes;
 	x->limits.memory_bytes = to->memory_bytes;
 	x->limits.cpus_milli = to->cpus_milli;
 }
@@ -122,6 +145,7 @@ admission_creates(struct run *r)
 		return;
 	r->creates = true;
 	r->owner->creating++;
+	r->owner->creating_bytes += r->limits.memory_bytes;
 	s->creating_bytes += r->limits.memory_bytes;
 }
 
@@ -132,24 +156,18 @@ admission_created(struct run *r)
 		return;
 	r->creates = false;
 	r->owner->creating--;
+	r->owner->creating_bytes -= r->limits.memory_bytes;
 	r->b->sandboxes.creating_bytes -= r->limits.memory_bytes;
 }
 
 static const char *
-say_crowd(char *out, size_t cap, uint64_t have, uint64_t most)
+say_crowd(char *out, size_t cap, const char *whose, uint64_t have, uint64_t most)
 {
-	if (have)
-		(void)snprintf(out, cap,
-			       "Sandboxes that stay hold %" PRIu64 " of the %" PRIu64
-			       " MiB of all sandboxes together, so there is none for another. "
-			       "Destroy one, or ask for a smaller memory_mb.",
-			       have >> 20, most >> 20);
-	else
-		(void)snprintf(out, cap,
-			       "You have %u sandboxes, as many as one owner may. Destroy one with "
-			       "container_destroy_sandbox, or wait until one was idle for long "
-			       "enough.",
-			       OWNER_BOXES_MAX);
+	(void)snprintf(out, cap,
+		       "%s that stay hold %" PRIu64 " of the %" PRIu64
+		       " MiB that they may have together, so there is none for another. "
+		       "Destroy one, or ask for a smaller memory_mb.",
+		       whose, have >> 20, most >> 20);
 	return out;
 }
 
@@ -159,12 +177,21 @@ admission_crowd(const struct broker *b, const struct owner *o, uint32_t flags,
 {
 	bool creates = (flags & (CALL_STAYS | CALL_HOLD)) == CALL_STAYS;
 	uint32_t n = o->sandboxes + (creates ? o->creating : 0);
+	uint64_t own = o->stays_bytes + (creates ? o->creating_bytes : 0);
 	uint64_t held = b->sandboxes.memory_bytes + (creates ? b->sandboxes.creating_bytes : 0);
 
-	if (n >= OWNER_BOXES_MAX)
-		return say_crowd(out, cap, 0, 0);
+	if (n >= OWNER_BOXES_MAX) {
+		(void)snprintf(out, cap,
+			       "You have %u sandboxes, as many as one owner may. Destroy one with "
+			       "container_destroy_sandbox, or wait until one was idle for long "
+			       "enough.",
+			       OWNER_BOXES_MAX);
+		return out;
+	}
+	if (own + memory_bytes > admission_owner_max(b, o))
+		return say_crowd(out, cap, "Your sandboxes", own, admission_owner_max(b, o));
 	if (held + memory_bytes > b->memory_max_bytes)
-		return say_crowd(out, cap, held, b->memory_max_bytes);
+		return say_crowd(out, cap, "All sandboxes", held, b->memory_max_bytes);
 	return NULL;
 }
 
@@ -208,7 +235,14 @@ ended_hopeless(struct run *r)
 static bool
 has_turn(const struct owner *o)
 {
-	return o->queued && o->boxes < OWNER_BOXES_MAX;
+	const struct run *r;
+
+	if (o->boxes >= OWNER_BOXES_MAX)
+		return false;
+	TAILQ_FOREACH(r, &o->queue, queue_entry)
+	if (owner_fits(r))
+		return true;
+	return false;
 }
 
 bool
@@ -236,8 +270,11 @@ try_start(struct run *r)
 {
 	struct broker *b = r->b;
 	struct fit fit;
-	struct box *x = pool_take(r, &fit);
+	struct box *x;
 
+	if (!owner_fits(r))
+		return false;
+	x = pool_take(r, &fit);
 	if (!x && !pool_could_adopt(r) &&
 	    (b->starting >= starts_max(b) || !admission_fits(b, r->limits.memory_bytes)))
 		return false;
@@ -288,7 +325,7 @@ overdue(struct broker *b, uint64_t now)
 		if (!has_turn(o))
 			continue;
 		TAILQ_FOREACH(r, &o->queue, queue_entry)
-		if (r->overtaken_ms && now >= r->overtaken_ms + OVERTAKEN_MS &&
+		if (owner_fits(r) && r->overtaken_ms && now >= r->overtaken_ms + OVERTAKEN_MS &&
 		    now < r->overtaken_ms + OVERTAKEN_MS + RESERVED_MS &&
 		    (!oldest || r->overtaken_ms < oldest->overtaken_ms))
 			oldest = r;
@@ -306,7 +343,7 @@ start_one_of(struct owner *o, uint64_t *ret_first)
 	{
 		if (try_start(r))
 			return true;
-		if (!*ret_first && !admission_fits(r->b, r->limits.memory_bytes))
+		if (!*ret_first && owner_fits(r) && !admission_fits(r->b, r->limits.memory_bytes))
 			*ret_first = r->id;
 	}
 	return false;
@@ -370,6 +407,12 @@ queue_timeout(struct run *r)
 			"All %u sandboxes you may have were in use for %u seconds. Try again "
 			"later, or end one.",
 			OWNER_BOXES_MAX, QUEUE_WAIT_MS / 1000);
+	else if (b->reaper && !owner_fits(r))
+		(void)snprintf(text, sizeof(text),
+			       "The %" PRIu64 " MiB that your sandboxes may have together were in "
+			       "use for %u seconds. Try again later, end one, or ask for a smaller "
+			       "memory_mb.",
+			       admission_owner_max(b, r->owner) >> 20, QUEUE_WAIT_MS / 1000);
 	else if (b->reaper && !admission_fits(r->b, r->limits.memory_bytes))
 		(void)snprintf(text, sizeof(text),
 			       "The %" PRIu64 " MiB of all sandboxes together were in use for %u "

@@ -87,12 +87,14 @@ struct owner {
 	TAILQ_ENTRY(owner) link; /* in broker.owners, in turn order */
 	enum owner_kind kind;
 	uint64_t number;
-	char principal[65]; /* of OWNER_TOKEN; else "" */
-	uint32_t refs;      /* fronts, runs, boxes, sandboxes */
-	uint32_t boxes;     /* live ones */
-	uint32_t sandboxes; /* those of them that stay, however long a call takes */
-	uint32_t creating;  /* calls that are to make one more of these */
-	uint32_t ended;     /* sandboxes whose ends are remembered */
+	char principal[65];    /* of OWNER_TOKEN; else "" */
+	uint32_t refs;         /* fronts, runs, boxes, sandboxes */
+	uint32_t boxes;        /* live ones */
+	uint32_t sandboxes;    /* those of them that stay, however long a call takes */
+	uint32_t creating;     /* calls that are to make one more of these */
+	uint64_t memory_bytes; /* limits of the live ones, */
+	uint64_t stays_bytes, creating_bytes; /* of those that stay, and of those to be made */
+	uint32_t ended;                       /* sandboxes whose ends are remembered */
 	uint32_t queued;
 	struct run_list queue;
 };
@@ -181,6 +183,8 @@ void admission_count(struct box *x, struct owner *o); /* x now counts for o (NUL
 void admission_uncount(struct box *x);
 void admission_resize(struct box *x, const struct limits *to);
 bool admission_fits(struct broker *b, uint64_t memory_bytes);
+/* The most memory the sandboxes of o may have together. */
+uint64_t admission_owner_max(const struct broker *b, const struct owner *o);
 uint32_t admission_retry_ms(const struct broker *b);
 void admission_fail_all(struct broker *b, enum run_status status, const char *message);
 
@@ -260,7 +264,7 @@ struct broker {
 	uint32_t n_fronts, queued;
 	uint32_t in_flight,
 		starting; /* runs that left the queue; those of them without a box yet */
-	uint64_t memory_bytes, memory_max_bytes;
+	uint64_t memory_bytes, memory_max_bytes, owner_memory_max_bytes;
 	struct pool pools[PROFILES_MAX][BOX_CLASSES];
 	uint64_t refill_after_ms, refill_backoff_ms;
 	uint64_t quiet_until_ms; /* no refill: a lone call is at its start or was just answered */

@@ -64,15 +64,18 @@ send_usage(struct front *f, uint64_t call)
 
 	policy_defaults(&b->settings, p, &l);
 	policy_maxima(&b->settings, p, &most);
-	(void)link_send(
-		f->link,
-		IPC_ROW(health_usage, .call = call, .boxes = f->owner->boxes,
-			.boxes_max = OWNER_BOXES_MAX, .queued = f->owner->queued,
-			.queued_max = OWNER_QUEUE_MAX, .memory_bytes = b->memory_bytes,
-			.memory_max_bytes = b->memory_max_bytes, .timeout_ms = l.timeout_ms,
-			.timeout_max_ms = most.timeout_ms, .limit_memory_bytes = l.memory_bytes,
-			.limit_memory_max_bytes = most.memory_bytes, .cpus_milli = l.cpus_milli,
-			.cpus_max_milli = most.cpus_milli, .pids = l.pids));
+	(void)link_send(f->link,
+			IPC_ROW(health_usage, .call = call, .boxes = f->owner->boxes,
+				.boxes_max = OWNER_BOXES_MAX, .queued = f->owner->queued,
+				.queued_max = OWNER_QUEUE_MAX, .memory_bytes = b->memory_bytes,
+				.memory_max_bytes = b->memory_max_bytes,
+				.own_memory_bytes = f->owner->memory_bytes,
+				.own_memory_max_bytes = admission_owner_max(b, f->owner),
+				.timeout_ms = l.timeout_ms, .timeout_max_ms = most.timeout_ms,
+				.limit_memory_bytes = l.memory_bytes,
+				.limit_memory_max_bytes = most.memory_bytes,
+				.cpus_milli = l.cpus_milli, .cpus_max_milli = most.cpus_milli,
+				.pids = l.pids));
 }
 
 static void

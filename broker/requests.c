@@ -43,10 +43,10 @@ submit_run(struct front *f, const struct ipc_call_submit *m)
 		front_refuse(f, m->call, RUN_denied, d.message, 0);
 		return;
 	}
-	if (d.limits.memory_bytes > b->memory_max_bytes) {
+	if (d.limits.memory_bytes > admission_owner_max(b, f->owner)) {
 		front_refuse(f, m->call, RUN_denied,
-			     "The sandbox would take more memory than this host gives all "
-			     "sandboxes together. Ask for a smaller memory_mb.",
+			     "The sandbox would take more memory than your sandboxes may have "
+			     "together on this host. Ask for a smaller memory_mb.",
 			     0);
 		return;
 	}

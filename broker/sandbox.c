@@ -93,6 +93,27 @@ sandbox_find(const struct front *f, const struct ipc_str *id)
 	return s && s->owner == f->owner && memcmp(s->id, id->data, 32) == 0 ? s : NULL;
 }
 
+/* One that ends with its call is none: others may wait for its place. */
+static void
+stays_more(struct broker *b, const struct sandbox *s)
+{
+	if (s->hold)
+		return;
+	s->owner->sandboxes++;
+	s->owner->stays_bytes += s->memory_bytes;
+	b->sandboxes.memory_bytes += s->memory_bytes;
+}
+
+static void
+stays_less(struct broker *b, const struct sandbox *s)
+{
+	if (s->hold)
+		return;
+	s->owner->sandboxes--;
+	s->owner->stays_bytes -= s->memory_bytes;
+	b->sandboxes.memory_bytes -= s->memory_bytes;
+}
+
 /* New, with an id that nobody can guess. */
 static struct sandbox *
 sandbox_new(struct run *r)
@@ -123,10 +144,7 @@ sandbox_new(struct run *r)
 		hex_encode(s->id, raw, sizeof(raw));
 	} while (key_of(s->id, 32) == 0 || idmap_put(b->sandboxes.by_id, key_of(s->id, 32), s) < 0);
 	TAILQ_INSERT_TAIL(&b->sandboxes.live, s, entry);
-	if (!s->hold) { /* that one ends with its call: others may wait for it */
-		s->owner->sandboxes++;
-		b->sandboxes.memory_bytes += s->memory_bytes;
-	}
+	stays_more(b, s);
 	return s;
 }
 
@@ -223,10 +241,7 @@ sandbox_box_ended(struct box *x)
 	s->ended_ms = clock_now_ms();
 	LOG_EVENT(sandbox_ended, .sandbox = s->id, .box = x->id, .cause = cause_word(s->cause),
 		  .age_ms = s->ended_ms - s->born_ms);
-	if (!s->hold) {
-		s->owner->sandboxes--;
-		b->sandboxes.memory_bytes -= s->memory_bytes;
-	}
+	stays_less(b, s);
 	TAILQ_REMOVE(&b->sandboxes.live, s, entry);
 	TAILQ_INSERT_TAIL(&b->sandboxes.ended, s, entry);
 	s->owner->ended++;
@@ -272,8 +287,7 @@ sandbox_restore(struct broker *b, struct sandbox *s, struct box *x)
 	}
 	x->sandbox = s;
 	TAILQ_INSERT_TAIL(&b->sandboxes.live, s, entry);
-	s->owner->sandboxes++;
-	b->sandboxes.memory_bytes += s->memory_bytes;
+	stays_more(b, s);
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 
 #define SUPERVISOR_QUEUE_MAX ((size_t)512 << 10) /* a status with all its leases is 100 KiB */
 #define MEMORY_SHARE_PERCENT 75u
+#define OWNER_MEMORY_PART 2u /* of that: one owner leaves as much to the others */
 
 static void
 on_settings(void *ctx, struct link *l, const struct ipc_row *row)
@@ -22,6 +23,7 @@ on_settings(void *ctx, struct link *l, const struct ipc_row *row)
 	if (settings_copy(&row->u.settings, &b->settings) < 0)
 		fatal("settings the broker cannot use");
 	b->memory_max_bytes = b->settings.host_memory_bytes / 100 * MEMORY_SHARE_PERCENT;
+	b->owner_memory_max_bytes = b->memory_max_bytes / OWNER_MEMORY_PART;
 	b->have_settings = true;
 }
 

@@ -132,6 +132,8 @@ on_usage(cJSON *health, const struct ipc_health_usage *row)
 	add_number(usage, "sandboxes_max", row->boxes_max);
 	add_number(usage, "queued", row->queued);
 	add_number(usage, "queued_max", row->queued_max);
+	add_number(usage, "own_memory_bytes", row->own_memory_bytes);
+	add_number(usage, "own_memory_max_bytes", row->own_memory_max_bytes);
 	add_number(usage, "memory_bytes", row->memory_bytes);
 	add_number(usage, "memory_max_bytes", row->memory_max_bytes);
 	set(health, "usage", usage);

@@ -523,7 +523,7 @@ world_setup(void **state)
 	fake_reset(w->base);
 	assert_int_equal(broker_init(&w->b, w->base), 0);
 	w->b.settings = usual;
-	w->b.memory_max_bytes = UINT64_C(48) << 30;
+	w->b.memory_max_bytes = w->b.owner_memory_max_bytes = UINT64_C(48) << 30;
 	w->b.engine = engine_new(w->base, &w->b.engine_config);
 	w->reaper = (struct scripted_reaper){.intend = true,
 					     .held = true,
@@ -566,7 +566,7 @@ world_broker_dies(void)
 	world_turn();
 	assert_int_equal(broker_init(&w->b, w->base), 0);
 	w->b.settings = settings;
-	w->b.memory_max_bytes = UINT64_C(48) << 30;
+	w->b.memory_max_bytes = w->b.owner_memory_max_bytes = UINT64_C(48) << 30;
 	w->b.engine = engine_new(w->base, &w->b.engine_config);
 	assert_int_equal(keep_open(w->memory, KEEP_AT, &w->b.keep), 0);
 	assert_int_equal(store_open(w->memory, &store), 0);

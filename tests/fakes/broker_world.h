@@ -88,6 +88,7 @@ void world_turn(void);            /* handles all that is ready */
 bool world_until(bool (*done)(void *arg), void *arg);
 void world_settle(void);       /* until nothing happens; time passes for clean-ups alone */
 void world_later(uint64_t ms); /* the clocks jump, a tick happens */
+void world_check_counts(void); /* every count of the broker says what it counts */
 
 struct client *world_client(size_t i, enum owner_kind kind, uint64_t owner);
 void world_hang_up(struct client *c);

@@ -244,6 +244,27 @@ class UnixSocket(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn(b"is not open to this user", done.stderr)
 
+    def test_one_owner_leaves_memory_to_the_others(self):
+        user = os.environ["BAILEY_TEST_USER"]
+        server = Served(self, user)
+        words = ("--socket", server.path)
+        with Tree(user=user, arguments=words) as theirs, Tree(arguments=words) as ours:
+            health = theirs.health()
+            usage, most = health["usage"], health["limits"]["memory_max_bytes"]
+            self.assertEqual(usage["own_memory_max_bytes"], usage["memory_max_bytes"] // 2)
+            room = usage["own_memory_max_bytes"] // most
+            if room >= usage["sandboxes_max"]:
+                self.skipTest("this host's memory is more than one owner's sandboxes can hold")
+            for _ in range(room):
+                Sandbox(theirs, memory_mb=most >> 20)
+            refused = theirs.call("container_create_sandbox", {"memory_mb": most >> 20})
+            self.assertEqual(refused["status"], "busy")
+            self.assertIn("Your sandboxes that stay", refused["message"])
+            self.assertGreater(refused["retry_after_ms"], 0)
+            self.assertEqual(theirs.health()["usage"]["own_memory_bytes"], room * most)
+            self.assertEqual(ours.health()["usage"]["own_memory_bytes"], 0)
+            Sandbox(ours, memory_mb=most >> 20)
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root: memory of undumpable processes")
     def test_a_thousand_idle_connections(self):
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

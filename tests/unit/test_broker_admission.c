@@ -370,6 +370,79 @@ test_memory_of_sandboxes_on_their_way_counts(void **state)
 	assert_non_null(strstr(seen_of(c, call)->message, "2048 MiB"));
 }
 
+/* What one owner may have of the memory leaves room for the others. */
+static void
+test_an_owner_has_a_part_of_the_memory(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	struct ipc_call_submit half = sized(512), quarter = sized(256);
+	uint64_t one, waits, large;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->b.memory_max_bytes = UINT64_C(2048) << 20;
+	w->b.owner_memory_max_bytes = UINT64_C(1024) << 20;
+	fake.guest.exit = false;
+	half.timeout_ms = quarter.timeout_ms = 60000;
+	large = submit_with(a, sized(1025));
+	assert_true(ended(a, large));
+	assert_int_equal(seen_of(a, large)->end.status, RUN_denied);
+	one = submit_with(a, half);
+	assert_true(granted(a, one));
+	assert_true(granted(a, submit_with(a, half)));
+	waits = submit_with(a, quarter);
+	world_later(5100); /* it is not passed over: nothing is kept free for it */
+	assert_true(granted(b, submit_with(b, half)));
+	assert_true(granted(b, submit_with(b, half)));
+	assert_false(seen_of(a, waits)->granted);
+	(void)link_send(a->link, IPC_ROW(call_cancel, .call = one));
+	assert_true(granted(a, waits));
+	waits = submit_with(a, half);
+	for (int i = 0; i < 31; i++)
+		world_later(1000);
+	assert_true(ended(a, waits));
+	assert_int_equal(seen_of(a, waits)->end.status, RUN_queue_timeout);
+	assert_non_null(strstr(seen_of(a, waits)->message, "1024 MiB that your"));
+}
+
+/* A process tree has nobody beside it. */
+static void
+test_an_owner_alone_has_all_of_the_memory(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	w->b.memory_max_bytes = UINT64_C(2048) << 20;
+	w->b.owner_memory_max_bytes = UINT64_C(1024) << 20;
+	fake.guest.exit = false;
+	assert_true(granted(c, submit_with(c, sized(2048))));
+}
+
+static void
+test_what_stays_of_an_owners_leaves_room(void **state)
+{
+	struct client *a = world_client(0, OWNER_UID, 1), *b = world_client(1, OWNER_UID, 2);
+	struct ipc_call_submit stays = sized(512);
+	uint64_t call;
+
+	(void)state;
+	stays.flags = CALL_STAYS;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	w->b.memory_max_bytes = UINT64_C(2048) << 20;
+	w->b.owner_memory_max_bytes = UINT64_C(1024) << 20;
+	assert_true(ended(a, submit_with(a, stays)));
+	fake.hold[OP_CREATE] = true;
+	(void)submit_with(a, stays); /* on its way, it counts too */
+	call = submit_with(a, stays);
+	assert_true(ended(a, call));
+	assert_int_equal(seen_of(a, call)->end.status, RUN_busy);
+	assert_non_null(strstr(seen_of(a, call)->message, "Your sandboxes that stay hold 1024"));
+	fake.hold[OP_CREATE] = false;
+	world_settle();
+	assert_true(ended(b, submit_with(b, stays)));
+	assert_int_equal(seen_of(b, 1)->end.status, RUN_ok);
+}
+
 /* An owner with all it may have waits for its own: the pool serves others meanwhile. */
 static void
 test_refilled_beside_an_owner_at_its_cap(void **state)
@@ -430,6 +503,9 @@ main(void)
 		T(test_a_create_that_comes_to_nothing_counts_no_longer),
 		T(test_held_sandboxes_are_waited_for),
 		T(test_memory_of_sandboxes_on_their_way_counts),
+		T(test_an_owner_has_a_part_of_the_memory),
+		T(test_an_owner_alone_has_all_of_the_memory),
+		T(test_what_stays_of_an_owners_leaves_room),
 		T(test_refilled_beside_an_owner_at_its_cap),
 		T(test_the_pool_gives_way_only_where_it_helps),
 #undef T

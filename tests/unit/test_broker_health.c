@@ -43,6 +43,8 @@ test_whole_answer(void **state)
 	assert_int_equal(c->usage.timeout_max_ms, 300000);
 	assert_int_equal(c->usage.limit_memory_bytes, UINT64_C(512) << 20);
 	assert_int_equal(c->usage.memory_max_bytes, w->b.memory_max_bytes);
+	assert_int_equal(c->usage.own_memory_bytes, 0);
+	assert_int_equal(c->usage.own_memory_max_bytes, w->b.owner_memory_max_bytes);
 }
 
 static void

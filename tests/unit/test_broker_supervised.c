@@ -87,6 +87,7 @@ test_configured(void **state)
 	world_settle();
 	assert_non_null(w->b.engine);
 	assert_int_equal(w->b.memory_max_bytes / 1000000, 3221); /* 75 % */
+	assert_int_equal(w->b.owner_memory_max_bytes, w->b.memory_max_bytes / 2);
 	assert_int_equal(w->b.n_layers, 1);
 	assert_int_equal(fake.calls[OP_PROBE], 0);
 }
