@@ -94,7 +94,7 @@ class SingleUse(Life):
         most = health["limits"]["memory_max_bytes"]
         usage = health["usage"]
         fillers = [self.submit("sleep", ("timed_out",), 20, memory_mb=most >> 20)[0]
-                   for _ in range(min(usage["sandboxes_max"], usage["memory_max_bytes"] // most))]  # fmt: skip
+                   for _ in range(min(usage["sandboxes_max"], usage["own_memory_max_bytes"] // most))]  # fmt: skip
         self.submit("echo", ("ok",), 10, memory_mb=most >> 20)
         self.later = lambda: [self.tree.cancel(call) for call in fillers]
         time.sleep(self.rng.uniform(0, 0.5))
