@@ -221,9 +221,8 @@ close_kept(struct run *r, enum run_status status)
 static const char *
 advice(const struct run *r, enum run_status status)
 {
-	return status == RUN_cancelled && r->cause == CAUSE_UNUSED
-		       ? "The run was ended because Bailey is stopping."
-		       : run_status_advice(status);
+	return status == RUN_cancelled && r->cause == CAUSE_UNUSED ? STOPPED_WORDS
+								   : run_status_advice(status);
 }
 
 static void

@@ -564,6 +564,8 @@ call_answer(struct call *c, enum run_status status)
 	/* Of the engine itself only the broker can speak, and that one is missing. */
 	if (status == RUN_engine_unavailable)
 		ended.message = IPC_STR(NO_BROKER);
+	if (status == RUN_cancelled) /* what the client withdraws is not answered */
+		ended.message = IPC_STR(STOPPED_WORDS);
 	if (c->state == CALL_CANCELLED)
 		call_free(c);
 	else

@@ -94,6 +94,8 @@ enum run_status {
 const char *run_status_name(enum run_status s); /* "ok", "nonzero", … */
 bool run_status_is_error(enum run_status s);
 const char *run_status_advice(enum run_status s); /* "" where none */
+/* Said with RUN_cancelled where nobody did: a stop ends what goes on. */
+#define STOPPED_WORDS "The call was ended because Bailey is stopping."
 
 /* ---- rows: one struct per message, expanded from the table ---- */
 struct ipc_str {

@@ -581,9 +581,9 @@ children_stop(struct tree *t, int exit_code)
 	t->stop_timer = event_new(t->base, -1, 0, on_stop_timer, t);
 	if (t->stop_timer == NULL || event_add(t->stop_timer, &tv) == -1)
 		fatal("no timer");
-	/* The reaper first: it has the boxes to end, and the broker has to serve it. */
-	step(&t->child[CHILD_REAPER], CHILD_EV_STOP);
+	/* The broker first: it serves the reaper as before, and knows why its boxes end. */
 	step(&t->child[CHILD_BROKER], CHILD_EV_STOP);
+	step(&t->child[CHILD_REAPER], CHILD_EV_STOP);
 	for (struct child *c = TAILQ_FIRST(&t->fronts); c != NULL; c = TAILQ_NEXT(c, entry))
 		step(c, CHILD_EV_STOP);
 }

@@ -106,8 +106,7 @@ test_stop_ends_calls_and_leaves_with_the_reaper(void **state)
 	world_settle();
 	assert_int_equal(seen_of(c, call)->end.status,
 			 RUN_cancelled); /* told before the link went */
-	assert_string_equal(seen_of(c, call)->message,
-			    "The run was ended because Bailey is stopping.");
+	assert_string_equal(seen_of(c, call)->message, STOPPED_WORDS);
 	assert_int_equal(seen_of(c, call)->ends, 1);
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 	link_free(TAKE(w->reaper.link));

@@ -225,6 +225,7 @@ test_calls_answer_all(void **state)
 	while (fake_broker_row(&row))
 		cancels += row.num == IPC_NUM_call_cancel;
 	assert_int_equal(cancels, 2);
+	assert_non_null(strstr(fake_sent(), STOPPED_WORDS));
 }
 
 static void
