@@ -462,6 +462,8 @@ bench_all(struct bench *b)
 	cleanup_free char *body = raw_box_body(b->image, entry);
 
 	int r = raw_sleeper(body, b->sleeper);
+	if (r == 0)
+		bench_after_container(b->sleeper);
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(parts); i++) {
 		if (b->only != NULL && strcmp(b->only, parts[i].name) != 0)
 			continue;
@@ -568,8 +570,11 @@ cmd_bench(int argc, char **argv)
 	if (b.image == NULL)
 		b.image = "bailey/sandbox:slim";
 	char **server = mcp_server_argv();
-	int r = server == NULL ? -ENOENT : host_root_open(&b.root, b.image);
+	int r = server == NULL ? -ENOENT : bench_after_start();
+	if (r == 0)
+		r = host_root_open(&b.root, b.image);
 	if (r < 0) {
+		bench_after_end();
 		cli_error("the baseline cannot be set up from image %s: %s", b.image, strerror(-r));
 		return CLI_FAILED;
 	}
@@ -585,6 +590,7 @@ cmd_bench(int argc, char **argv)
 		(void)mcp_close(&b.tree);
 	}
 	host_root_close(&b.root);
+	bench_after_end();
 	report_print(&b.report, json);
 	return r < 0 ? CLI_FAILED : CLI_OK;
 }

@@ -156,6 +156,8 @@ engines(const char *image, uint8_t *archive, size_t len, double ret_ms[2])
 	char id[65] = "";
 	size_t out = 0;
 	int r = raw_sleeper(body, id);
+	if (r == 0)
+		bench_after_container(id);
 
 	if (r == 0)
 		r = raw_exec_io(id, "[\"tar\",\"-x\",\"-C\",\"/tmp\"]", archive, len, &out,

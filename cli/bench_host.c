@@ -61,6 +61,7 @@ extract_image(const char *dir, const char *image)
 	int r = raw_create("/containers/create", body, id);
 	if (r < 0)
 		return r;
+	bench_after_container(id);
 	if (pipe2(fds, O_CLOEXEC) == -1)
 		return -errno;
 	pid_t pid = fork();
@@ -93,6 +94,7 @@ host_root_open(struct host_root *h, const char *image)
 	snprintf(h->dir, sizeof(h->dir), "/var/tmp/bailey-bench-XXXXXX");
 	if (mkdtemp(h->dir) == NULL)
 		return -errno;
+	bench_after_dir(h->dir);
 	int r = 0;
 	if (geteuid() == 0) {
 		r = extract_image(h->dir, image);

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -40,6 +41,7 @@ make_tokens(struct http_tree *t, char *path, size_t cap)
 		t->dir[0] = '\0';
 		return -errno;
 	}
+	bench_after_dir(t->dir);
 	(void)snprintf(path, cap, "%s/tokens", t->dir);
 	cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	int n = snprintf(line, sizeof(line), "bench %s\n", hex);
@@ -98,7 +100,8 @@ http_tree_open(struct http_tree *t)
 	char *const argv[] = {server[0], private_word, http, at, tokens, path, NULL};
 	t->pid = fork();
 	if (t->pid == 0) {
-		if (dup2(out[1], STDOUT_FILENO) == -1)
+		if (dup2(out[1], STDOUT_FILENO) == -1 ||
+		    prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) == -1)
 			_exit(127);
 		execv(argv[0], argv);
 		_exit(127);

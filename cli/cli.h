@@ -161,6 +161,13 @@ int raw_sleeper(const char *body, char id[65]);
 /* The create body a box of Bailey's default profile has, its entry point replaced. */
 char *raw_box_body(const char *image, const char *const *entrypoint);
 
+/* ---- bench_after.c: what removes the rest when a bench is interrupted ---- */
+/* From here on what is told is removed at the bench's end, whatever ends it. */
+int bench_after_start(void);
+void bench_after_dir(const char *dir);
+void bench_after_container(const char *id);
+void bench_after_end(void); /* waits until all of it is gone */
+
 /* ---- parts of the bench in files of their own; each adds its rows to the report ---- */
 struct bench_side {
 	struct mcp_client *tree;
