@@ -102,6 +102,15 @@ class OddPrograms(unittest.TestCase):
                 r = tree.run(language, code)
                 self.assertEqual((r["status"], r["stdout"]), ("ok", "x\n"), r)
 
+    def test_why_no_container_of_it_starts_is_told(self):
+        image = self.image("file", "rm -r /tmp; touch /tmp")
+        with Tree(env={"SANDBOX_IMAGE": image}) as tree:
+            for _ in range(6):
+                r = tree.run("bash", "echo x")
+                self.assertNotEqual(r["status"], "ok", r)
+                self.assertIn("/tmp", r["message"])
+            until(lambda: not tree.boxes(), 10)
+
     def test_a_missing_program_is_told(self):
         image = self.image("missing", "rm /usr/bin/python3 /usr/bin/node /usr/bin/bash")
         with Tree(env={"SANDBOX_IMAGE": image}) as tree:

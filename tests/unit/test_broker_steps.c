@@ -203,6 +203,32 @@ test_a_vanished_container_is_not_a_missing_image(void **state)
 	assert_int_equal(fake.calls[OP_IMAGE], 1);
 }
 
+/* The engine removes what it could not start, and says so before it says why. */
+static void
+test_a_start_that_fails_is_told_in_the_engines_words(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	struct box *x;
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake.hold[OP_START] = true;
+	fake_fail(OP_START, -EINVAL, 400, "no such directory", 1);
+	call = submit(c, BOX_SHELL);
+	world_settle();
+	x = run_of(c, call)->box;
+	box_event(x, ON_DESTROYED);
+	assert_int_equal(x->state, BOX_ATTACHED);
+	fake_release(OP_START);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_internal);
+	assert_non_null(strstr(seen_of(c, call)->message, "no such directory"));
+	assert_int_equal(fake.calls[OP_CREATE], 1);
+	world_settle();
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+}
+
 /* The pid comes after the hello or before it: both ways the run is granted once. */
 static void
 test_hello_and_pid_in_either_order(void **state)
@@ -300,6 +326,7 @@ main(void)
 		T(test_a_box_that_dies_while_starting_is_replaced_once),
 		T(test_a_start_in_a_stopping_tree),
 		T(test_a_vanished_container_is_not_a_missing_image),
+		T(test_a_start_that_fails_is_told_in_the_engines_words),
 		T(test_hello_and_pid_in_either_order),
 #undef T
 	};
