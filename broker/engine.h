@@ -52,7 +52,7 @@ struct box_spec {
  * -ECONNREFUSED/-ENOENT/-EACCES family from connect and TLS as -ENOTCONN, -ECONNRESET (the
  * connection ended before the answer: the engine may have acted), -EPROTO (an answer that is not
  * what the API promises), -EIO (5xx), -EINVAL (other 4xx, or a name refused here), -EBUSY (423,
- * 429, 503). message: the engine's words or ours, printable, <= 200 bytes. */
+ * 429, 503). message: the engine's words or ours, printable, <= 400 bytes. */
 struct engine_result {
 	int err;
 	int http_status; /* 0 when there was no answer */

@@ -479,7 +479,7 @@ start_failed(const struct broker *b, const char *why, char *text, size_t cap)
 	const char *dir = b->settings.share_dir;
 	bool files = dir[0] != '\0' && strstr(why, dir) != NULL;
 
-	(void)snprintf(text, cap, "The sandbox could not be started: %.200s%s", why,
+	(void)snprintf(text, cap, "The sandbox could not be started: %.400s%s", why,
 		       files ? ". BAILEY_SHARE_DIR says where the engine's host has Bailey's files."
 			     : "");
 }
@@ -489,7 +489,7 @@ run_box_failed(struct run *r, const struct engine_result *why)
 {
 	struct broker *b = r->b;
 	enum run_status status = probe_status(why);
-	char text[400];
+	char text[512];
 
 	if (why->err == -EPIPE && !b->stopping && requeue(r)) {
 		r->cause = CAUSE_NONE; /* nothing of it was started: another box serves */
