@@ -494,69 +494,6 @@ must(bool holds)
 		abort();
 }
 
-struct sums {
-	uint64_t memory, stay_bytes;
-	uint32_t in_flight, starting, queued, boxes, sandboxes, owned;
-};
-
-static void
-sum_runs(struct sums *s)
-{
-	size_t cursor = 0;
-	void *obj;
-
-	while (idmap_next(w->b.runs, &cursor, NULL, &obj)) {
-		const struct run *r = obj;
-
-		s->in_flight += r->in_flight;
-		s->starting += r->phase == PHASE_STARTING;
-		s->queued += r->waits;
-		must(r->phase != PHASE_OVER && (r->front || r->box));
-	}
-}
-
-static void
-sum_boxes(struct sums *s)
-{
-	size_t cursor = 0;
-	void *obj;
-
-	while (idmap_next(w->b.boxes, &cursor, NULL, &obj)) {
-		const struct box *x = obj;
-
-		s->memory += x->counted ? x->limits.memory_bytes : 0;
-		s->boxes += x->counted && x->owner;
-	}
-}
-
-static void
-counts_hold(void)
-{
-	const struct broker *b = &w->b;
-	const struct sandbox *x;
-	const struct owner *o;
-	struct sums s = {.memory = 0};
-
-	sum_runs(&s);
-	sum_boxes(&s);
-	TAILQ_FOREACH(x, &b->sandboxes.live, entry)
-	{
-		s.stay_bytes += x->hold ? 0 : x->memory_bytes;
-		s.sandboxes += !x->hold;
-		must(x->box && x->box->sandbox == x);
-	}
-	TAILQ_FOREACH(o, &b->owners, link)
-	{
-		must(o->refs > 0 && o->boxes <= OWNER_BOXES_MAX && o->queued <= OWNER_QUEUE_MAX);
-		s.owned += o->boxes;
-		s.queued -= o->queued;
-		s.sandboxes -= o->sandboxes;
-	}
-	must(s.in_flight == b->in_flight && s.starting == b->starting && s.queued == 0);
-	must(s.memory == b->memory_bytes && s.boxes == s.owned && s.sandboxes == 0);
-	must(s.stay_bytes == b->sandboxes.memory_bytes && b->memory_bytes <= b->memory_max_bytes);
-}
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -571,6 +508,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)world_setup(NULL);
 	log_init("fuzz", LOG_L_ERROR);
 	w->b.memory_max_bytes = how & 1 ? UINT64_C(3) << 30 : UINT64_C(48) << 30;
+	w->b.owner_memory_max_bytes = w->b.memory_max_bytes / 2;
 	if (how & 2)
 		world_remember();
 	if (how & 4)
@@ -585,7 +523,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		connect_again(i);
 	for (uint32_t n = 0; at < end && n < ACTS_MAX && !event_base_got_break(w->base); n++) {
 		act();
-		counts_hold();
+		world_check_counts();
 	}
 	(void)world_teardown(NULL);
 	return 0;
