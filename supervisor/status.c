@@ -334,10 +334,15 @@ static void
 on_asked(int listener, short what, void *arg)
 {
 	struct status *s = arg;
-	cleanup_close int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	struct asker *a = free_place(s);
+	cleanup_close int fd = -1;
 
 	(void)what;
+	if (a == NULL) {
+		pause_asking(s); /* they wait: turned away, they would take us for somebody else */
+		return;
+	}
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd == -1) {
 		/* The asker still waits, and would be told of at once. */
 		if (accept_is_shortage(errno))
@@ -345,7 +350,7 @@ on_asked(int listener, short what, void *arg)
 		return;
 	}
 	tally_add(TALLY_status_asked);
-	if (a == NULL || !may_ask(s, fd)) {
+	if (!may_ask(s, fd)) {
 		tally_add(TALLY_status_refused);
 		return;
 	}

@@ -193,7 +193,7 @@ test_trouble_is_kept(void **state)
 	assert_string_equal(t.known[CHILD_REAPER].trouble, "it hurts");
 }
 
-/* More at once than there are places: they hear the end at once. */
+/* More at once than there are places: the others wait for one. */
 static void
 test_many_askers(void **state)
 {
@@ -202,14 +202,14 @@ test_many_askers(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(fd); i++)
 		fd[i] = knock();
-	turn(20);
-	for (size_t i = 8; i < ARRAY_LEN(fd); i++)
-		assert_string_equal(heard(fd[i]), "");
-	SAY(CHILD_BROKER, status_end, .query = last_query);
-	SAY(CHILD_REAPER, status_end, .query = last_query);
-	turn(20);
-	for (size_t i = 0; i < 8; i++)
-		assert_non_null(strstr(heard(fd[i]), "bailey_status"));
+	for (size_t i = 0; i < ARRAY_LEN(fd); i += 8) {
+		turn(150);
+		SAY(CHILD_BROKER, status_end, .query = last_query);
+		SAY(CHILD_REAPER, status_end, .query = last_query);
+		turn(20);
+		for (size_t k = i; k < i + 8 && k < ARRAY_LEN(fd); k++)
+			assert_non_null(strstr(heard(fd[k]), "bailey_status"));
+	}
 }
 
 static void
