@@ -357,14 +357,15 @@ store_run_resume(struct store *s, const char *run_id, const struct owner *o)
 bool
 store_next_lost(struct store *s, const char **ret_run_id, const char **ret_sandbox)
 {
-	const bool *lost = s ? memchr(s->lost, true, sizeof(s->lost)) : NULL;
-
-	if (!lost)
-		return false;
-	s->lost[lost - s->lost] = false;
-	*ret_run_id = s->entries[lost - s->lost].run_id;
-	*ret_sandbox = s->entries[lost - s->lost].sandbox;
-	return true;
+	for (uint32_t run = 0; s && run < ENTRIES; run++) {
+		if (!s->lost[run])
+			continue;
+		s->lost[run] = false;
+		*ret_run_id = s->entries[run].run_id;
+		*ret_sandbox = s->entries[run].sandbox;
+		return true;
+	}
+	return false;
 }
 
 void

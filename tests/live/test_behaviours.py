@@ -47,8 +47,9 @@ def waiting(case, language, code, args=(), env=(), stdin=None):
         return outcome(run)
 
 
-# Numbers of processes and addresses in messages of node itself.
-VARIES = ((re.compile(rb"\(node:\d+\)"), b"(node:PID)"), (re.compile(rb"0x[0-9a-f]{6,}"), b"0xADDRESS"))
+# Numbers of processes and addresses in messages of node itself; how long unittest took.
+VARIES = ((re.compile(rb"\(node:\d+\)"), b"(node:PID)"), (re.compile(rb"0x[0-9a-f]{6,}"), b"0xADDRESS"),
+          (re.compile(rb"^(Ran \d+ tests? in) [0-9.]+s$", re.MULTILINE), rb"\1 SECONDS"))
 
 
 def steady(text):
