@@ -490,22 +490,10 @@ list_answer(struct call *c, const struct ipc_call_ended *ended)
 	result_send_cacheable(c->fe, &c->to, result, 0, true);
 }
 
-static void
-list_done(void *job)
-{
-	cJSON_Delete(job);
-}
-
-static void
-list_again(struct call *c)
-{
-	cJSON_Delete(c->job);
-	c->job = cJSON_CreateArray();
-}
-
 static const struct step list_steps[] = {
-	{.submit = upcalls_list, .row = list_row, .again = list_again}};
-static const struct plan list_plan = {list_steps, ARRAY_LEN(list_steps), list_answer, list_done};
+	{.submit = upcalls_list, .row = list_row, .again = sandboxes_list_again}};
+static const struct plan list_plan = {list_steps, ARRAY_LEN(list_steps), list_answer,
+				      sandboxes_list_done};
 
 void
 resources_list(struct frontend *fe, const struct reply_to *to, const struct cJSON *params)

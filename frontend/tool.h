@@ -138,6 +138,9 @@ bool specs_sandbox(struct call *c, const char *id);
 /* ---- execute.c, sandboxes.c ---- */
 extern const struct plan run_plan;           /* one run, in whatever box c asks for */
 const char *sandboxes_cause(uint32_t cause); /* enum end_cause in words */
+/* Of a plan that lists sandboxes, its job an array of theirs. */
+void sandboxes_list_done(void *job);
+void sandboxes_list_again(struct call *c);
 
 /* ---- files.c ---- */
 struct file_fault {
