@@ -232,8 +232,8 @@ class Http:
         def ask():
             try:
                 holder.append(self.request("tools/call", params, 120))
-            except OSError:
-                pass  # no answer: wait() tells
+            except (OSError, http.client.HTTPException):
+                pass  # no answer, or a part of one: wait() tells
 
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
