@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* ---- fixed descriptors of every host process (DESIGN: fixed fds) ---- */
+/* ---- fixed descriptors of every host process: what is above is closed at its start ---- */
 enum base_fd {
 	FD_IN = 0,  /* frontend: client; others /dev/null */
 	FD_OUT = 1, /* frontend: client; others /dev/null */

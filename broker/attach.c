@@ -9,8 +9,8 @@
  *
  * Connect (http.c), send the upgrade request, read the answer's header strictly,
  * from then on demultiplex. Reading never waits for anybody: a reader that
- * stalls wedges dockerd 20.10 for that container (SECURITY §0.1), so flow
- * control is the guest stream's business. Any callback may free the attach.
+ * stalls makes dockerd 20.10 hang in every kill and inspect of that container,
+ * so flow control is the guest stream's business. Any callback may free the attach.
  */
 #include "engine_parts.h"
 

@@ -8,7 +8,7 @@
  * Owns: struct engine and its calls under way.
  *
  * One call is one request with its own deadline and, while it lasts, its own
- * connection: a hung answer holds nothing else up (SECURITY §0.1).
+ * connection: a hung answer holds nothing else up.
  */
 #include "engine_parts.h"
 

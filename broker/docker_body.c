@@ -5,7 +5,7 @@
  * Input: trusted; a struct box_spec the broker filled, never a client's text.
  * Owns: nothing.
  *
- * Every field that matters for security is a constant here (SECURITY §3.1) or
+ * Every field that matters for security is a constant here or
  * a figure from the typed struct. docker_check.c compares the container the
  * engine made with this same tree, so a field is described once.
  */
@@ -26,7 +26,7 @@
 #define THROTTLE_CPUS 256u
 
 /* What a reading could tell about the host or its other users, or what an engine's own default
- * list misses (SECURITY §1.7). A path that is not there is passed over by the runtime. */
+ * list misses. A path that is not there is passed over by the runtime. */
 static const char *const masked_paths[] = {
 	"/proc/acpi",          "/proc/asound",      "/proc/cmdline",
 	"/proc/config.gz",     "/proc/diskstats",   "/proc/interrupts",
@@ -150,7 +150,7 @@ put_mount(struct build *b, cJSON *list, const struct box_spec *spec, const char 
 	put_bool(b, m, "ReadOnly", true);
 	options = put_object(b, m, "BindOptions");
 	put_str(b, options, "Propagation", "rprivate");
-	/* Read-only does not reach below a bind before API 1.44 (SECURITY §0.10). */
+	/* Before API 1.44 read-only does not reach what is mounted below a bind. */
 	put_bool(b, options, "NonRecursive", true);
 	push(b, list, m);
 }
@@ -181,7 +181,7 @@ put_tmpfs(struct build *b, cJSON *to, const char *target, const struct box_spec 
 {
 	char text[192];
 
-	/* Without an inode cap creating files is what fills the memory (SECURITY §0.14). */
+	/* Without an inode cap creating files is what fills the memory. */
 	(void)snprintf(text, sizeof(text),
 		       "rw,exec,nosuid,nodev,size=%" PRIu64 ",nr_inodes=%" PRIu64 ",uid=%" PRIu32
 		       ",gid=%" PRIu32 ",mode=%s",

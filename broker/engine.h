@@ -1,5 +1,6 @@
 /*
- * broker/engine.h - the engine interface of DESIGN §3. Included by broker.h only.
+ * broker/engine.h - what the broker asks of a container engine. Its core reaches it by broker.h,
+ * what implements it by engine_parts.h, and the bench for the create body alone.
  *
  * Everything Docker-specific sits behind it (docker_api.c, docker_body.c,
  * docker_reply.c, http.c, attach.c). Every operation is asynchronous on its own
@@ -24,7 +25,7 @@ struct engine_config {
 	struct buf pem[4]; /* by enum engine_pem_kind, owned */
 };
 
-/* What of a container may vary. Everything else in the create body is constant (SECURITY §3.1). */
+/* What of a container may vary. Everything else in the create body is constant. */
 struct box_spec {
 	char name[64];   /* bailey-<8 hex of instance>-<box> */
 	char image[256]; /* reference or sha256 id */
@@ -48,8 +49,8 @@ struct box_spec {
 	} label;
 };
 
-/* Outcome of an operation. err: 0, -ENOENT (404), -EEXIST (409), -EBUSY, -ETIMEDOUT (our deadline),
- * -ECONNREFUSED/-ENOENT/-EACCES family from connect and TLS as -ENOTCONN, -ECONNRESET (the
+/* Outcome of an operation. err: 0, -ENOENT (404), -EEXIST (409), -ETIMEDOUT (our deadline),
+ * -ENOTCONN (whatever connect or TLS failed with), -ECONNRESET (the
  * connection ended before the answer: the engine may have acted), -EPROTO (an answer that is not
  * what the API promises), -EIO (5xx), -EINVAL (other 4xx, or a name refused here), -EBUSY (423,
  * 429, 503). message: the engine's words or ours, printable, <= 400 bytes. */
@@ -139,7 +140,7 @@ struct attach_handler {
 	void (*data)(void *ctx, uint64_t tag, int stream /* 1, 2 */, const uint8_t *p, size_t n);
 	void (*closed)(void *ctx, uint64_t tag, int err /* 0 EOF, -EPROTO bad stdcopy frame, … */);
 };
-/* stdin, stdout, stderr, stream; reads always, never stalls (SECURITY §0.1). */
+/* stdin, stdout, stderr, stream; reads always, never stalls: attach.c says why. */
 struct attach *engine_attach(struct engine *e, const char *id, const struct attach_handler *h,
 			     void *ctx, uint64_t tag);
 /* Writes now or queues; -ENOBUFS past 4 MiB queued. May be called before opened. -EPIPE when

@@ -8,7 +8,7 @@
 #include "engine.h"
 
 #define ENGINE_MESSAGE_MAX 401u /* an engine_result's message with its NUL */
-#define ENGINE_API_MIN 40u      /* 1.x: NonRecursive binds need it (SECURITY §1.2) */
+#define ENGINE_API_MIN 40u      /* 1.x: NonRecursive binds need it */
 #define ENGINE_API_MAX 45u      /* the newest whose replies the check table was written for */
 #define ENGINE_PRODUCT "bailey"
 #define ENGINE_LABEL "io.bailey."

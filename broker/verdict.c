@@ -1,6 +1,6 @@
 /*
- * broker/verdict.c - facts about an ended run become its one status (DESIGN §5)
- * and its figures. Pure.
+ * broker/verdict.c - facts about an ended run become its one status and its
+ * figures. Pure.
  *
  * Memory and processes are the kernel's word: a counter of the box's cgroup that
  * rose since the run began. Runs at once in a sandbox share these counters: there

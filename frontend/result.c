@@ -1,5 +1,5 @@
 /*
- * frontend/result.c - what a tool answers (DESIGN §5, results.def).
+ * frontend/result.c - what a tool answers (results.def).
  * Runs in: bailey-frontend.
  * Input: figures from the broker; the guest's own figures and the output, untrusted.
  * Owns: nothing.

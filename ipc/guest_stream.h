@@ -146,7 +146,7 @@ enum spec_flag {
 #define SPEC_CWD_MAX 4095u
 #define SPEC_FIELDS 11u /* elements of its array */
 struct guest_spec {
-	uint32_t kind;  /* enum run_kind: code is main.py, main.mjs, main.sh, or bash -c's text */
+	uint32_t kind;  /* enum run_kind: code is main.py, main.js, main.sh, or bash -c's text */
 	uint32_t flags; /* enum spec_flag */
 	uint32_t timeout_ms;   /* from the first instruction */
 	uint64_t output_limit; /* 0 none: the run ends when it wrote more, both streams together */

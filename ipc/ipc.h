@@ -3,7 +3,7 @@
  *
  * Two codecs share the msgpack subset in wire.c: host rows (codec.c) and the
  * run specification (spec.c). guest.c holds guest frames. What guest/ links is wire.c, spec.c,
- * guest.c, crc32c.c and status.c; codec.c, pack.c, link.c, fdpass.c and counters.c are the host's.
+ * guest.c, crc32c.c and status.c; the rest is the host's.
  */
 #ifndef BAILEY_IPC_H
 #define BAILEY_IPC_H
@@ -157,8 +157,8 @@ const char *ipc_name(enum ipc_num num);
  * field over its maximum or a direction the table does not have. */
 int ipc_encode(const struct ipc_row *row, enum ipc_role from, enum ipc_role to, uint8_t *out,
 	       size_t cap, size_t *ret_len);
-/* Accepts exactly what ipc_encode writes: known number, permitted direction, exact arity,
- * shortest or any msgpack integer width, no trailing byte. -EBADMSG otherwise. No allocation. */
+/* Accepts what ipc_encode writes, and its numbers in any msgpack width: known number, permitted
+ * direction, exact arity, no trailing byte. -EBADMSG otherwise. No allocation. */
 int ipc_decode(const uint8_t *in, size_t len, enum ipc_role from, enum ipc_role to,
 	       struct ipc_row *ret);
 /* "name{field=…}" for trace logs; bytes shown as lengths. */

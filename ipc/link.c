@@ -1,6 +1,6 @@
 /*
  * ipc/link.c - one end of a link: packets in by route, packets out by queue.
- * Runs in: every host process; the only user of libevent here.
+ * Runs in: every host process; with loop.c the only user of libevent here.
  * Input: untrusted packets of the peer.
  * Owns: the descriptor, its events and the queue of unsent packets.
  *

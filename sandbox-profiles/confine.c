@@ -4,7 +4,7 @@
  * Runs in: supervisor, frontend, broker, reaper, before they read any peer.
  * Input: argv from the supervisor; trusted.
  * Owns: nothing; the filter is the kernel's once loaded.
- * The only file that uses libseccomp.
+ * With foreign.c the only user of libseccomp.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * sandbox-profiles/confine.h - how a host process gives up its rights, and the
  * tables that say what remains. base + libseccomp (confine.c, foreign.c).
  *
- * Order (STYLE §4): the supervisor sets groups and ids between fork and exec
- * (spawn.c); the child, first thing in main, calls confine_start, opens what it
+ * Order: the supervisor sets groups and ids between fork and exec (its
+ * identity.c); the child, first thing in main, calls confine_start, opens what it
  * needs, then confine_lock, then confine_selftest, then says ready.
  */
 #ifndef BAILEY_CONFINE_H
@@ -58,7 +58,7 @@ int confine_args(int argc, char **argv, struct confine_plan *ret);
  * 077, stdin/stdout sanity. First call of main. */
 int confine_start(const struct confine_plan *plan, int last_fd);
 /* Namespaces (when planned; a refusal by the kernel is not an error, the layer is just absent),
- * rlimits, undumpable, capabilities, no_new_privs, Landlock where present, seccomp from the table.
+ * rlimits, no_new_privs, capabilities, undumpable, Landlock where present, seccomp from the table.
  * Any failure other than a refused optional layer: -errno, and the caller must not go on. */
 int confine_lock(const struct confine_plan *plan, uint32_t *ret_layers);
 /* Under the filter: exercises allocation, clocks, timerfd, epoll, socket I/O and logging; checks

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The text of the project speaks of itself alone: no machine it was made on, no host that only
-some networks have, no trace of tools used in making it."""
+some networks have, no trace of tools used in making it, no page a reader does not have."""
 
+import os
 import re
 
 import tree
@@ -25,14 +26,17 @@ MAKING = [
     "issue filed by a" + " session", "a" + " sub-?agent", "ENGINE" + "_READY",
 ]
 MAKING_RE = re.compile("|".join(MAKING), re.IGNORECASE)
+PAGE = re.compile(r"[\w./-]*[A-Z]\.md\b")
 SKIP = re.compile(r"^(LICENSE|tests/fuzz/corpus/|tests/lint/words\.py)")
 BINARY = re.compile(r"\.(png|jpe?g|gif|ico|gz|xz|zip|tar|bin|wasm)$")
 
 
 def main():
     lint = tree.Lint()
-    hosts, paths, making = [], [], []
-    for name in tree.files():
+    hosts, paths, making, pages = [], [], [], []
+    names = tree.files()
+    here = {os.path.basename(name) for name in names}
+    for name in names:
         if SKIP.match(name) or BINARY.search(name):
             continue
         for number, line in enumerate(tree.read(name).split("\n"), 1):
@@ -45,11 +49,17 @@ def main():
                 hosts.append(f"{where}: {ARCHIVE.search(line).group(0)}")
             if PATHS.search(line):
                 paths.append(f"{where}: {PATHS.search(line).group(0)}")
+            # No page of ours has numbered sections.
+            if "\u00a7" in line:
+                pages.append(f"{where}: a section of a page that is not here")
+            pages += [f"{where}: {page} is not here" for page in PAGE.findall(line)
+                      if os.path.basename(page) not in here]
             if MAKING_RE.search(line):
                 making.append(f"{where}: {MAKING_RE.search(line).group(0)}")
     lint.check("no host names of package archives or registries", hosts)
     lint.check("no paths of the machine it was made on", paths)
     lint.check("nothing about tools used in making it", making)
+    lint.check("pages that are named exist", pages)
     lint.done()
 
 
