@@ -491,7 +491,8 @@ run_box_failed(struct run *r, const struct engine_result *why)
 	enum run_status status = probe_status(why);
 	char text[512];
 
-	if (why->err == -EPIPE && !b->stopping && requeue(r)) {
+	/* It died, or somebody changed it through the engine: a restart takes AutoRemove away. */
+	if ((why->err == -EPIPE || why->err == -EPERM) && !b->stopping && requeue(r)) {
 		r->cause = CAUSE_NONE; /* nothing of it was started: another box serves */
 		return;
 	}

@@ -34,8 +34,9 @@ CASES = [
     ("create", "status:500", AWAY), ("create", "status:409", {"internal"} | AWAY),
     ("create", "badjson", AWAY), ("create", "slow:0.005", {"ok"}),
     ("inspect", "hang", HUNG), ("inspect", "lost", AWAY | {"ok"}), ("inspect", "deep", AWAY),
-    ("inspect", "lie:HostConfig.Privileged=true", {"internal"}),
-    ("inspect", "lie:HostConfig.NetworkMode=\"bridge\"", {"internal"}),
+    ("inspect", "always lie:HostConfig.Privileged=true", {"internal"}),
+    ("inspect", "always lie:HostConfig.NetworkMode=\"bridge\"", {"internal"}),
+    ("inspect", "lie:HostConfig.AutoRemove=false", {"ok"}),  # somebody restarts it: replaced, once
     ("attach", "hang", HUNG), ("attach", "status:500", AWAY), ("attach", "body", AWAY),
     ("attach", "noise", {"ok"}), ("attach", "type", {"ok"}),  # one that dies starting is replaced, once
     ("attach", "cut:60", {"internal", "lost", "ok"} | AWAY), ("attach", "mute", HUNG | {"lost"}),
@@ -89,7 +90,10 @@ class Faults(unittest.TestCase):
     def one(self, folder, number, call, fault):
         with FakeDockerd(os.path.join(folder, f"{number}.sock"), box="init") as fake:
             os.chmod(fake.path, 0o666)  # the broker has a uid of its own
-            if call in PROBES:  # the hint ahead of a call may be told by itself: the call asks anew
+            always = fault.removeprefix("always ")
+            if always != fault:
+                fake.always[call] = always
+            elif call in PROBES:  # the hint ahead of a call may be told by itself: the call asks anew
                 fake.always[call] = fault
             else:
                 fake.faults[call] = [fault]

@@ -132,36 +132,6 @@ test_image_missing_is_looked_up_once_more(void **state)
 	assert_non_null(strstr(seen_of(c, call)->message, "bailey image build"));
 }
 
-/* C7: a fault at every step of a start: the call ends once, nothing is left. */
-static void
-test_each_step_failing_leaves_nothing(void **state)
-{
-	static const enum fake_op steps[] = {OP_CREATE, OP_CHECK, OP_ATTACH, OP_START};
-	static const struct {
-		int err, http;
-	} faults[] = {{-EIO, 500}, {-ETIMEDOUT, 0}, {-EPROTO, 200}, {-EPERM, 0}, {-EINVAL, 400}};
-	struct client *c = world_client(0, OWNER_TREE, 1);
-
-	(void)state;
-	w->b.settings.flags |= SETTINGS_NO_POOL;
-	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-		for (size_t j = 0; j < ARRAY_LEN(faults); j++) {
-			uint64_t call;
-
-			fake_fail(steps[i], faults[j].err, faults[j].http, "scripted", 1);
-			call = submit(c, BOX_PYTHON);
-			assert_true(ended(c, call));
-			assert_int_not_equal(seen_of(c, call)->end.status, RUN_ok);
-			assert_non_null(strstr(seen_of(c, call)->message, "scripted"));
-			world_settle();
-			assert_int_equal(idmap_count(w->b.boxes), 0);
-			assert_int_equal(fake.live_now, 0);
-			assert_int_equal(w->b.memory_bytes, 0);
-		}
-	}
-	assert_true(ended(c, submit(c, BOX_PYTHON)));
-}
-
 static void
 test_cancel_in_every_phase(void **state)
 {
@@ -568,7 +538,6 @@ main(void)
 		T(test_engine_absent_ends_quickly_and_recovers),
 		T(test_engine_lost_between_calls),
 		T(test_image_missing_is_looked_up_once_more),
-		T(test_each_step_failing_leaves_nothing),
 		T(test_cancel_in_every_phase),
 		T(test_early_specification),
 		T(test_no_frame_before_the_grant),

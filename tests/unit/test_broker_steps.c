@@ -41,6 +41,60 @@ test_the_spec_is_complete(void **state)
 	assert_int_equal(seen_of(c, call)->grant.workspace_bytes, s->workspace_bytes);
 }
 
+/* C7: a fault at every step of a start: the call ends once, nothing is left. */
+static void
+test_each_step_failing_leaves_nothing(void **state)
+{
+	static const enum fake_op steps[] = {OP_CREATE, OP_CHECK, OP_ATTACH, OP_START};
+	static const struct {
+		int err, http;
+		uint32_t times;
+	} faults[] = {{-EIO, 500, 1},
+		      {-ETIMEDOUT, 0, 1},
+		      {-EPROTO, 200, 1},
+		      {-EPERM, 0, 2}, /* once: another box serves */
+		      {-EINVAL, 400, 1}};
+	struct client *c = world_client(0, OWNER_TREE, 1);
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		for (size_t j = 0; j < ARRAY_LEN(faults); j++) {
+			uint64_t call;
+
+			fake_fail(steps[i], faults[j].err, faults[j].http, "scripted",
+				  faults[j].times);
+			call = submit(c, BOX_PYTHON);
+			assert_true(ended(c, call));
+			assert_int_not_equal(seen_of(c, call)->end.status, RUN_ok);
+			assert_non_null(strstr(seen_of(c, call)->message, "scripted"));
+			world_settle();
+			assert_int_equal(idmap_count(w->b.boxes), 0);
+			assert_int_equal(fake.live_now, 0);
+			assert_int_equal(w->b.memory_bytes, 0);
+		}
+	}
+	assert_true(ended(c, submit(c, BOX_PYTHON)));
+}
+
+/* Somebody restarted it through the engine, which takes AutoRemove away meanwhile. */
+static void
+test_a_box_that_is_not_what_was_asked_for(void **state)
+{
+	struct client *c = world_client(0, OWNER_TREE, 1);
+	uint64_t call;
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	fake_fail(OP_CHECK, -EPERM, 0, "HostConfig.AutoRemove", 1);
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(seen_of(c, call)->end.status, RUN_ok);
+	world_settle();
+	assert_int_equal(idmap_count(w->b.boxes), 0);
+	assert_int_equal(fake.live_now, 0);
+}
+
 static void
 test_remote_engine(void **state)
 {
@@ -319,6 +373,8 @@ main(void)
 		T(test_the_spec_is_complete),
 		T(test_a_late_refusal_does_not_take_a_result),
 		T(test_output_that_looks_like_an_exit),
+		T(test_each_step_failing_leaves_nothing),
+		T(test_a_box_that_is_not_what_was_asked_for),
 		T(test_remote_engine),
 		T(test_a_guest_of_another_uid_or_class),
 		T(test_distress_on_stderr_is_bounded),
