@@ -94,6 +94,7 @@ eval_find_interpreter(struct guest *g, struct eval *e, struct run *run)
 	run->base_cpu_us = runner_cpu_us(&e->runner);
 	run->started_us = clock_now_us();
 	run_adopt(run, &e->runner);
+	runner_continue(&run->runner); /* others in the sandbox may have stopped it */
 	return 0;
 }
 

@@ -112,6 +112,8 @@ void runner_block_output(struct runner *r); /* takes back O_NONBLOCK a waiting n
 /* Kills what it started last; that may end on PID 1's processors. False: it has not said its number
  * yet, which it may do later than that one speaks. */
 bool runner_put_away(const struct runner *r);
+/* Wakes what it started last, where somebody stopped that. */
+void runner_continue(const struct runner *r);
 void runner_discard_output(struct runner *r); /* what its pipes and control hold was not a run's */
 uint64_t runner_cpu_us(const struct runner *r);          /* of the process it started last */
 int runner_report(struct runner *r, struct report *ret); /* 1, 0 = none now, -errno = gone */

@@ -468,6 +468,15 @@ runner_put_away(const struct runner *r)
 }
 
 void
+runner_continue(const struct runner *r)
+{
+	pid_t pid = r->launch == NULL ? 0 : r->launch->pid;
+
+	if (pid > 0)
+		(void)kill(pid, SIGCONT); /* it has ended: its report comes */
+}
+
+void
 runner_discard_output(struct runner *r)
 {
 	const int fds[] = {r->out_fds[0], r->out_fds[1], r->control_fd};

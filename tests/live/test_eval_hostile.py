@@ -95,6 +95,13 @@ class Hostile(unittest.TestCase):
         self.assertEqual(self.python("import os\nos.kill(os.getpid(), 19)", timeout_seconds=1)["status"], "timed_out")
         self.works(lost=True)
 
+    def test_stopped_while_it_rests(self):
+        """By another run, or by itself a moment after its answer: the next evaluation finds it awake."""
+        for stop in (lambda: self.box.run("kill -STOP -1"),
+                     lambda: self.python("import os, threading\nthreading.Timer(0.1, os.kill, [os.getpid(), 19]).start()") and time.sleep(0.4)):
+            stop()
+            self.works(lost=False)
+
     def test_processes_it_leaves_when_it_is_ended(self):
         r = self.python("import os, time\nfor _ in range(5):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
                         "            os.execvp('sleep', ['sleep', '631'])\n        os._exit(0)\ntime.sleep(60)", timeout_seconds=1)

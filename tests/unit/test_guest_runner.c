@@ -212,6 +212,30 @@ test_runner_put_away(void **state)
 	rig_close(&rig);
 }
 
+/* Another run has stopped what a runner started. */
+static void
+test_runner_continue(void **state)
+{
+	struct rig rig;
+	struct report report;
+	char byte = 0;
+
+	(void)state;
+	rig_open(&rig);
+	runner_continue(&rig.r); /* nothing was started */
+	order_shell(&rig, "echo r >&3; read x <&3; exit 4", true);
+	while (read(rig.r.control_fd, &byte, 1) != 1)
+		(void)usleep(1000);
+	while (rig.r.launch->pid == 0) /* it has spoken before the runner says its number */
+		(void)usleep(1000);
+	assert_int_equal(kill(rig.r.launch->pid, SIGSTOP), 0);
+	runner_continue(&rig.r);
+	assert_int_equal(write(rig.r.control_fd, "\n", 1), 1);
+	report = wait_report(&rig);
+	assert_true(WIFEXITED(report.status) && WEXITSTATUS(report.status) == 4);
+	rig_close(&rig);
+}
+
 static void
 test_runner_output_flags(void **state)
 {
@@ -302,6 +326,7 @@ main(void)
 		cmocka_unit_test(test_runner_signal_and_control),
 		cmocka_unit_test(test_runner_gone),
 		cmocka_unit_test(test_runner_put_away),
+		cmocka_unit_test(test_runner_continue),
 		cmocka_unit_test(test_runner_output_flags),
 		cmocka_unit_test(test_runner_inherits_nothing),
 		cmocka_unit_test(test_runner_leaves_no_descriptor),
