@@ -28,17 +28,20 @@
 static const char default_socket[] = "/var/run/docker.sock";
 
 void
-engine_env_places(const char *runtime_dir, char *room, size_t cap,
+engine_env_places(const char *runtime_dir, uid_t uid, char *room, size_t cap,
 		  const char *places[ENGINE_PLACES])
 {
 	size_t n = 0;
+	int len = 0;
 
 	places[n++] = default_socket;
-	if (runtime_dir != NULL && runtime_dir[0] == '/') {
-		int len = snprintf(room, cap, "%s/docker.sock", runtime_dir);
-		if (len > 0 && (size_t)len < cap)
-			places[n++] = room;
-	}
+	/* Many clients start their servers without that variable. */
+	if (runtime_dir == NULL || runtime_dir[0] == '\0')
+		len = snprintf(room, cap, "/run/user/%u/docker.sock", uid);
+	else if (runtime_dir[0] == '/')
+		len = snprintf(room, cap, "%s/docker.sock", runtime_dir);
+	if (len > 0 && (size_t)len < cap)
+		places[n++] = room;
 	places[n++] = "/run/bailey-engine/docker.sock"; /* packaging/engine's own */
 	places[n] = NULL;
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define EXIT_USAGE 2
 
@@ -51,7 +52,7 @@ run_private(const struct arguments *a)
 	/* Single-threaded, and nothing here changes the environment. */
 	const char *runtime_dir = getenv("XDG_RUNTIME_DIR"); // NOLINT(concurrency-mt-unsafe)
 	const char *home = getenv("HOME");                   // NOLINT(concurrency-mt-unsafe)
-	engine_env_places(runtime_dir, room, sizeof(room), places);
+	engine_env_places(runtime_dir, getuid(), room, sizeof(room), places);
 	if (options_from_env(&o, error, sizeof(error)) < 0 ||
 	    engine_env_find(&o, places, home, &engine, error, sizeof(error)) < 0) {
 		log_error("%s", error);

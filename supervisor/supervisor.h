@@ -63,7 +63,7 @@ int engine_env_find(const struct options *o, const char *const *places, const ch
 		    struct engine_target *ret, char *error, size_t cap);
 /* The usual sockets, for the above; room for the one below XDG_RUNTIME_DIR is the caller's. */
 #define ENGINE_PLACES 4
-void engine_env_places(const char *runtime_dir, char *room, size_t cap,
+void engine_env_places(const char *runtime_dir, uid_t uid, char *room, size_t cap,
 		       const char *places[ENGINE_PLACES]);
 int engine_env_resolve(struct engine_target *t); /* tcp: fills address */
 void engine_env_done(struct engine_target *t);

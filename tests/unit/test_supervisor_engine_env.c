@@ -71,15 +71,16 @@ test_places(void **state)
 	char room[128];
 
 	(void)state;
-	engine_env_places("/run/user/5", room, sizeof(room), places);
+	engine_env_places("/run/user/5", 7, room, sizeof(room), places);
 	assert_string_equal(places[0], "/var/run/docker.sock");
 	assert_string_equal(places[1], "/run/user/5/docker.sock");
 	assert_string_equal(places[2], "/run/bailey-engine/docker.sock");
 	assert_null(places[3]);
-	engine_env_places(NULL, room, sizeof(room), places);
-	assert_string_equal(places[1], "/run/bailey-engine/docker.sock");
-	assert_null(places[2]);
-	engine_env_places("relative", room, sizeof(room), places);
+	engine_env_places(NULL, 7, room, sizeof(room), places);
+	assert_string_equal(places[1], "/run/user/7/docker.sock");
+	assert_string_equal(places[2], "/run/bailey-engine/docker.sock");
+	assert_null(places[3]);
+	engine_env_places("relative", 7, room, sizeof(room), places);
 	assert_null(places[2]);
 }
 
