@@ -144,6 +144,7 @@ struct call {
 	uint32_t flags; /* enum call_flag */
 	struct call_limits ask;
 	char sandbox[SANDBOX_ID_LEN + 1]; /* it is about this one; "" none */
+	bool nowhere;                     /* about one whose id is none: never submitted */
 	struct call_log log;
 	struct call_grant grant; /* run_id "" before the grant */
 	struct buf spec;         /* encoded, timeout not yet known */

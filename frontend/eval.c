@@ -186,5 +186,5 @@ tool_eval(const struct tool_request *rq, enum tool_no tool)
 	output_init_whole(&c->out[STREAM_VALUE - 1], RECORDS_MAX);
 	r = call_hold(c, RECORDS_MAX);
 	c->flags |= CALL_TURNS;
-	tools_start(rq, tool, c, r < 0 ? r : specs_fill(c, tool, rq->args));
+	tools_start(rq, c, r < 0 ? r : specs_fill(c, tool, rq->args));
 }

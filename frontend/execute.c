@@ -272,7 +272,7 @@ run_with_files(const struct tool_request *rq, enum tool_no tool, struct call *c)
 		call_free(c);
 		result_send_refusal(rq->fe, rq->to, (const char *)buf_data(&why));
 	} else {
-		tools_start(rq, tool, c, r);
+		tools_start(rq, c, r);
 	}
 	buf_done(&why);
 }
@@ -290,5 +290,5 @@ tool_run(const struct tool_request *rq, enum tool_no tool)
 	if (files)
 		run_with_files(rq, tool, c);
 	else
-		tools_start(rq, tool, c, specs_fill(c, tool, rq->args));
+		tools_start(rq, c, specs_fill(c, tool, rq->args));
 }

@@ -229,7 +229,7 @@ tool_read_file(const struct tool_request *rq, enum tool_no tool)
 						      .path = f->path,
 						      .offset = f->offset,
 						      .length = f->length});
-	tools_start(rq, tool, c, r);
+	tools_start(rq, c, r);
 }
 
 /* ---- written ---- */
@@ -304,7 +304,7 @@ tool_write_file(const struct tool_request *rq, enum tool_no tool)
 			     : (uint32_t)SPEC_TRUNCATE) |
 		     (f->length > 0 ? (uint32_t)SPEC_STDIN : 0U);
 	r = call_hold(c, f->length);
-	tools_start(rq, tool, c, r < 0 ? r : specs_file(c, &spec));
+	tools_start(rq, c, r < 0 ? r : specs_file(c, &spec));
 }
 
 /* ---- listed ---- */
@@ -431,5 +431,5 @@ tool_list_files(const struct tool_request *rq, enum tool_no tool)
 		r = specs_file(c, &(struct file_spec){.kind = RUN_FILE_LIST,
 						      .path = f->path,
 						      .length = args_number(rq->args, "depth", 1)});
-	tools_start(rq, tool, c, r);
+	tools_start(rq, c, r);
 }

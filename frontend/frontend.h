@@ -14,6 +14,7 @@
 #include "http.h"
 #include "ipc.h"
 #include "message.h"
+#include "resources.h"
 #include "tool.h"
 
 #define LOG_LINES_PER_10S 20u /* of each kind that others provoke */

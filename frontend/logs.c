@@ -32,9 +32,11 @@ void
 logs_again(struct log_state *s)
 {
 	size_t max = s->data.max;
+	bool both = s->both;
 
 	logs_done(s);
 	logs_init(s, max);
+	s->both = both;
 }
 
 void
@@ -46,17 +48,20 @@ logs_done(struct log_state *s)
 static void
 on_data(struct log_state *s, const struct ipc_log_data *row)
 {
-	if (s->gap)
+	if (s->gap && !s->both)
 		return;
 	if (!s->any) {
 		s->any = true;
 		s->first = s->next = row->offset;
 	}
-	if (row->offset != s->next) {
+	if (row->offset != s->next && !s->gap && row->offset > s->next) {
 		s->gap = true;
+		s->gap_at = buf_len(&s->data);
+		s->gap_bytes = row->offset - s->next;
 		s->next = row->offset;
-		return;
 	}
+	if (row->offset != s->next || (s->gap && !s->both))
+		return; /* there is one gap: behind the first part */
 	if (buf_append(&s->data, row->data.data, row->data.len) == 0)
 		s->next += row->data.len;
 }
@@ -227,5 +232,5 @@ tool_logs(const struct tool_request *rq, enum tool_no tool)
 	c->log.limit = (uint32_t)args_number(rq->args, "limit", LOG_DEFAULT);
 	j->asked = at < 0 ? 0 : c->log.offset;
 	logs_init(&j->state, c->log.limit);
-	tools_start(rq, tool, c, call_hold(c, c->log.limit));
+	tools_start(rq, c, call_hold(c, c->log.limit));
 }

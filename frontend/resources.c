@@ -34,7 +34,7 @@ struct reading {
 	enum run_status status;
 };
 
-/* ---- errors and contents ---- */
+/* ---- errors ---- */
 
 static void
 send_not_found(struct frontend *fe, const struct reply_to *to, const char *uri)
@@ -63,35 +63,6 @@ send_fault(const struct call *c, const char *uri, const struct file_fault *fault
 	rpc_send_error(c->fe, &c->to, fault->status == RUN_denied ? RPC_PARAMS : RPC_INTERNAL, data,
 		       "%.*s", fault->said.len > 0 ? (int)fault->said.len : (int)strlen(advice),
 		       fault->said.len > 0 ? fault->said.data : advice);
-}
-
-/* Text with nothing hidden in it: what is read here is shown as it is, and has no form of its own
- * for the rest. */
-static bool
-shown_as_text(const uint8_t *data, size_t len)
-{
-	bool hidden = false;
-	size_t shown;
-
-	return files_is_text(data, len, false, &shown) && text_scan(data, len, &hidden) && !hidden;
-}
-
-/* One content, as text where the bytes are text. */
-static void
-send_bytes(const struct call *c, const char *uri, const uint8_t *data, size_t len)
-{
-	cJSON *result = cJSON_CreateObject(), *item = cJSON_CreateObject();
-	const char *type = collect_image_type(data, len);
-	bool text = type == NULL && shown_as_text(data, len);
-
-	(void)cJSON_AddItemToArray(cJSON_AddArrayToObject(result, "contents"), item);
-	(void)cJSON_AddStringToObject(item, "uri", uri);
-	(void)cJSON_AddStringToObject(item, "mimeType",
-				      type != NULL ? type
-				      : text       ? "text/plain"
-						   : "application/octet-stream");
-	files_add_bytes(item, text ? "text" : "blob", data, len, text);
-	result_send_cacheable(c->fe, &c->to, result, 0, true);
 }
 
 static void
@@ -132,7 +103,7 @@ run_answer(struct call *c, const struct ipc_call_ended *ended)
 	if (fault.status == RUN_ok && (r->log.status == RUN_not_found || r->log.run_id[0] == '\0'))
 		fault.status = RUN_not_found;
 	if (fault.status == RUN_ok)
-		send_bytes(c, r->uri, buf_data(&r->log.data), buf_len(&r->log.data));
+		contents_send_output(c, r->uri, &r->log);
 	else
 		send_fault(c, r->uri, &fault);
 }
@@ -172,6 +143,7 @@ resource_run(struct frontend *fe, const struct reply_to *to, const char *uri, co
 	c->job = r = xcalloc(1, sizeof(*r));
 	r->uri = xstrdup(uri);
 	logs_init(&r->log, LOG_MAX);
+	r->log.both = true;
 	memcpy(c->log.id, c->sandbox, sizeof(c->log.id));
 	c->log.stream = strcmp(stream, "/stderr") == 0 ? STREAM_STDERR : STREAM_STDOUT;
 	c->log.limit = (uint32_t)LOG_MAX;
@@ -264,7 +236,7 @@ send_listing(const struct call *c, const struct reading *r)
 		(void)text_append_visible(&text, (const uint8_t *)entry.path, strlen(entry.path));
 		(void)buf_append(&text, "\n", 1);
 	}
-	send_bytes(c, r->uri, buf_data(&text), buf_len(&text));
+	contents_send(c, r->uri, buf_data(&text), buf_len(&text));
 	buf_done(&text);
 }
 
@@ -285,7 +257,7 @@ file_answer(struct call *c, const struct ipc_call_ended *ended)
 	else if (r->directory)
 		send_listing(c, r);
 	else
-		send_bytes(c, r->uri, buf_data(&o->head), buf_len(&o->head));
+		contents_send(c, r->uri, buf_data(&o->head), buf_len(&o->head));
 }
 
 static const struct step file_steps[] = {

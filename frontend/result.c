@@ -19,6 +19,7 @@
 #define STREAM_TEXT_MAX ((size_t)6 << 20) /* what is shown of a stream, in its longest form */
 #define JSON_GROWTH 6u                    /* \u001b for one byte */
 #define VISIBLE_GROWTH 10u                /* \u{10FFFF} for at least one byte */
+#define ANSWER_MAX ((size_t)9 << 20)      /* there are clients whose lines end at 10 MiB */
 
 void
 result_add_milli(struct cJSON *object, const char *name, uint64_t thousandths)
@@ -373,15 +374,45 @@ add_blocks(cJSON *content, cJSON *blocks, enum mcp_rev rev)
 	cJSON_Delete(blocks);
 }
 
+static cJSON *
+refusal(const struct reply_to *to, const char *why)
+{
+	cJSON *result = cJSON_CreateObject();
+
+	(void)text_content(result, why);
+	(void)cJSON_AddTrueToObject(result, "isError");
+	result_finish(result, to->rev);
+	return result;
+}
+
+/* JSON text, and the same as a string in JSON. */
+static size_t
+said_twice(const char *text)
+{
+	size_t n = 0, more = 0;
+
+	for (; text[n] != '\0'; n++)
+		more += text[n] == '"' || text[n] == '\\';
+	return 2 * n + more;
+}
+
 /* Takes structured and blocks. */
 static cJSON *
 tool_result(const struct reply_to *to, cJSON *structured, cJSON *blocks, bool is_error)
 {
 	char *text = cJSON_PrintUnformatted(structured);
-	cJSON *result = cJSON_CreateObject(), *content;
+	cJSON *result, *content;
 	struct buf raw = {.max = SIZE_MAX};
 
 	cJSON_Delete(structured);
+	/* what was asked for is within its limits, but hostile bytes are many once visible */
+	if (text != NULL && said_twice(text) > ANSWER_MAX) {
+		free(text);
+		cJSON_Delete(blocks);
+		return refusal(to, "The answer would be longer than clients take. Ask for less at "
+				   "once: a smaller length or limit, a part of the directory.");
+	}
+	result = cJSON_CreateObject();
 	content = text_content(result, text == NULL ? "" : text);
 	if (blocks != NULL)
 		add_blocks(content, blocks, to->rev);
@@ -429,10 +460,5 @@ result_send_cacheable(struct frontend *fe, const struct reply_to *to, struct cJS
 void
 result_send_refusal(struct frontend *fe, const struct reply_to *to, const char *why)
 {
-	cJSON *result = cJSON_CreateObject();
-
-	(void)text_content(result, why);
-	(void)cJSON_AddTrueToObject(result, "isError");
-	result_finish(result, to->rev);
-	rpc_send_result(fe, to, result);
+	rpc_send_result(fe, to, refusal(to, why));
 }

@@ -150,7 +150,7 @@ tool_create(const struct tool_request *rq, enum tool_no tool)
 	c->box_class = BOX_SHELL;
 	c->flags = CALL_STAYS | (args_true(rq->args, "keep") ? (uint32_t)CALL_KEEP : 0U);
 	specs_limits(&c->ask, rq->args);
-	tools_start(rq, tool, c, 0);
+	tools_start(rq, c, 0);
 }
 
 /* ---- run in ---- */
@@ -203,7 +203,7 @@ tool_exec(const struct tool_request *rq, enum tool_no tool)
 		return;
 	if (background)
 		c->flags |= CALL_BACKGROUND;
-	tools_start(rq, tool, c, specs_fill(c, tool, rq->args));
+	tools_start(rq, c, specs_fill(c, tool, rq->args));
 }
 
 /* ---- listed ---- */
@@ -264,8 +264,12 @@ static void
 list_answer(struct call *c, const struct ipc_call_ended *ended)
 {
 	enum run_status status = result_known(ended->status);
-	cJSON *object = result_status(status, &ended->message);
+	struct ipc_str said = ended->message;
+	cJSON *object;
 
+	if (cJSON_GetArraySize(c->job) == LIST_MAX)
+		said = IPC_STR("Of the sandboxes that ended, some may not be listed.");
+	object = result_status(status, &said);
 	(void)cJSON_AddItemToObject(object, "sandboxes", TAKE(c->job));
 	result_send(c->fe, &c->to, object, NULL, run_status_is_error(status));
 }
@@ -296,7 +300,7 @@ tool_list(const struct tool_request *rq, enum tool_no tool)
 	if (c == NULL)
 		return;
 	c->job = cJSON_CreateArray();
-	tools_start(rq, tool, c, 0);
+	tools_start(rq, c, 0);
 }
 
 /* ---- destroyed ---- */
@@ -321,5 +325,5 @@ tool_destroy(const struct tool_request *rq, enum tool_no tool)
 		tools_new_call(rq, tool, &destroy_plan, args_text(rq->args, "sandbox_id", ""));
 
 	if (c != NULL)
-		tools_start(rq, tool, c, 0);
+		tools_start(rq, c, 0);
 }

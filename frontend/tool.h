@@ -93,13 +93,11 @@ int args_content(const char *text, const char *encoding, struct buf *b);
 
 /* ---- tools.c ---- */
 void tools_call(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-/* A request that cannot be taken now, as a result of the tool's shape. */
-void tools_send_status(const struct tool_request *rq, enum tool_no tool, enum run_status status);
 /* A call about a sandbox (NULL: about none); NULL: it was answered already. */
 struct call *tools_new_call(const struct tool_request *rq, enum tool_no tool,
 			    const struct plan *plan, const char *sandbox);
 /* Starts c, or answers why not where filling it failed (r < 0). */
-void tools_start(const struct tool_request *rq, enum tool_no tool, struct call *c, int r);
+void tools_start(const struct tool_request *rq, struct call *c, int r);
 /* The words of tools.def's column `serve`. */
 typedef void (*tool_server)(const struct tool_request *rq, enum tool_no tool);
 void tool_health(const struct tool_request *rq, enum tool_no tool);
@@ -192,6 +190,9 @@ struct log_state { /* what the answer to a log_read came to */
 	struct buf data;
 	uint64_t first, next; /* of data, in all the run wrote */
 	bool any, gap;        /* more of it lies behind what was not kept */
+	bool both;            /* which is wanted too: from gap_at on, gap_bytes are missing there */
+	size_t gap_at;
+	uint64_t gap_bytes;
 	enum run_status status;
 	char run_id[33], sandbox[SANDBOX_ID_LEN + 1];
 	uint32_t exit_code, signal, cause;
@@ -273,27 +274,5 @@ void asks_response(struct frontend *fe, const struct cJSON *json);
 /* The same from another connection; untrusted text. */
 void asks_text(struct frontend *fe, const char *text, size_t len);
 void asks_free_all(struct frontend *fe);
-
-/* ---- resources.c, prompts.c: methods of mcp.c's table ---- */
-typedef void (*method_handler)(struct frontend *fe, const struct reply_to *to,
-			       const struct cJSON *params);
-/* bailey://sandboxes/ID/files/PATH, not terminated. */
-void resources_file_uri(struct buf *b, const char *sandbox, const char *path);
-void resources_list(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-void
-resources_templates(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-void resources_read(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-void
-resources_subscribe(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-/* What a prompt is built from: the words of prompts.def's column `build`. */
-struct prompt_request {
-	struct frontend *fe;
-	const struct reply_to *to;
-	const struct cJSON *params;
-	const struct cJSON *arguments; /* checked; NULL: none */
-};
-void prompts_list(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-void prompts_get(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
-void prompts_complete(struct frontend *fe, const struct reply_to *to, const struct cJSON *params);
 
 #endif

@@ -28,23 +28,22 @@ static const tool_server servers[TOOL_COUNT] = {
 #undef ARG
 };
 
-void
-tools_send_status(const struct tool_request *rq, enum tool_no tool, enum run_status status)
+static const char busy_words[] =
+	"As much is under way on this connection as may be. Try again when "
+	"some of it has ended.";
+
+/* No call could be made of it; no sandbox was asked for, it is this connection that is full. Only a
+ * run has a form for that: part of another shape would be none. */
+static void
+send_busy(const struct tool_request *rq, enum tool_no tool)
 {
-	struct ipc_call_ended ended = {.status = status,
-				       .retry_ms = status == RUN_busy ? BUSY_RETRY_MS : 0};
-	cJSON *object;
+	struct ipc_call_ended ended = {
+		.status = RUN_busy, .retry_ms = BUSY_RETRY_MS, .message = IPC_STR(busy_words)};
 
-	if (status == RUN_busy) /* no sandbox was asked for: it is this connection that is full */
-		ended.message = IPC_STR("As much is under way on this connection as may be. Try "
-					"again when some of it has ended.");
-
-	if (tool_rows[tool].shape == SHAPE_RUN) {
+	if (tool_rows[tool].shape == SHAPE_RUN)
 		result_send_run(rq->fe, rq->to, NULL, &ended);
-		return;
-	}
-	object = result_status(status, status == RUN_busy ? &ended.message : NULL);
-	result_send(rq->fe, rq->to, object, NULL, run_status_is_error(status));
+	else
+		result_send_refusal(rq->fe, rq->to, busy_words);
 }
 
 struct call *
@@ -54,39 +53,52 @@ tools_new_call(const struct tool_request *rq, enum tool_no tool, const struct pl
 	struct call *c = call_new(rq->fe, rq->to, plan);
 
 	if (c == NULL) {
-		tools_send_status(rq, tool, RUN_busy);
+		send_busy(rq, tool);
 		return NULL;
 	}
-	if (sandbox != NULL && !specs_sandbox(c, sandbox)) {
-		call_free(c);
-		tools_send_status(rq, tool, RUN_not_found);
-		return NULL;
-	}
+	c->nowhere = sandbox != NULL && !specs_sandbox(c, sandbox);
 	if (progress_init(c, &rq->token) < 0) {
 		call_free(c);
-		tools_send_status(rq, tool, RUN_busy);
+		send_busy(rq, tool);
 		return NULL;
 	}
 	return c;
 }
 
-void
-tools_start(const struct tool_request *rq, enum tool_no tool, struct call *c, int r)
+/* Ended before it began: the answer has the form that any end of it has. */
+static void
+answer_now(struct call *c, enum run_status status)
 {
-	if (r == 0) {
-		call_start(c);
-		return;
+	struct ipc_call_ended ended = {.status = status};
+
+	if (status == RUN_busy) {
+		ended.message = IPC_STR(busy_words);
+		ended.retry_ms = BUSY_RETRY_MS;
 	}
+	c->plan->answer(c, &ended);
 	call_free(c);
+}
+
+void
+tools_start(const struct tool_request *rq, struct call *c, int r)
+{
+	const char *why = NULL;
+
 	if (r == -EINVAL)
-		result_send_refusal(rq->fe, rq->to,
-				    "These arguments make no run: check code, command, args, env "
-				    "and working_dir for bytes they may not have.");
+		why = "These arguments make no run: check code, command, args, env and "
+		      "working_dir for bytes they may not have.";
 	else if (r == -E2BIG)
-		result_send_refusal(rq->fe, rq->to,
-				    "Code, args and env are more than 2 MiB together.");
-	else
-		tools_send_status(rq, tool, RUN_busy);
+		why = "Code, args and env are more than 2 MiB together.";
+	if (why != NULL) {
+		call_free(c);
+		result_send_refusal(rq->fe, rq->to, why);
+	} else if (r != 0) {
+		answer_now(c, RUN_busy);
+	} else if (c->nowhere) {
+		answer_now(c, RUN_not_found);
+	} else {
+		call_start(c);
+	}
 }
 
 static bool

@@ -3,6 +3,7 @@
 
 import base64
 import pathlib
+import re
 import sys
 import unittest
 
@@ -42,6 +43,15 @@ class Resources(unittest.TestCase):
                     self.assertNotIn("root:", str(answer))
 
         for_users(self, body)
+
+    def test_what_is_not_kept_is_told(self):
+        """Of a long output the first part and the last 8 KiB, and between them how much is missing."""
+        with Tree() as tree:
+            r = Sandbox(tree).run("seq 1 400000")
+            content, = self.read(tree, f"bailey://runs/{r['run_id']}/stdout")["result"]["contents"]
+            whole = "".join(f"{n}\n" for n in range(1, 400001))
+            head, missing, tail = re.fullmatch(r"(1\n.*)\n\[(\d+) bytes are missing here: they were not kept\]\n(.*)", content["text"], re.S).groups()
+            self.assertEqual((head, tail, int(missing)), (whole[:len(head)], whole[-8192:], len(whole) - len(head) - 8192))
 
     def test_of_others(self):
         with Tree() as tree, Tree() as other:

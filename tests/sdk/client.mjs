@@ -126,6 +126,15 @@ await check('a sandbox that stays: every tool', async () => {
   assert.equal(r.isError, true);
   assert.equal(r.structuredContent.status, 'not_found');
 });
+await check('an id that can be none is not_found in a form the client takes, whatever the tool', async () => {
+  for (const [name, more] of Object.entries({
+    container_exec_command: { command: 'true' }, container_read_file: { path: 'f' }, container_write_file: { path: 'f', content: '' },
+    container_list_files: {}, container_destroy_sandbox: {}, sandbox_eval: { language: 'node', code: '1' }, inspect_logs: {},
+  })) {
+    const r = await call(name, { sandbox_id: '../x', ...more });
+    assert.deepEqual([r.isError, r.structuredContent.status], [true, 'not_found'], name);
+  }
+});
 await check('an image a run leaves is an image block', async () => {
   const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==';
   const r = await call('execute_code', { language: 'bash', code: 'mkdir artifacts; base64 -d >artifacts/dot.png', stdin: png, artifacts: ['artifacts'] });

@@ -202,6 +202,28 @@ test_result_message_is_made_visible(void **state)
 	cJSON_Delete(result);
 }
 
+/* Two mebibytes are within every limit, and six times as many bytes where all are quotes. */
+static void
+test_result_longer_than_clients_take(void **state)
+{
+	struct reply_to to = {.rev = REV_2025_11_25};
+	size_t n = (size_t)2 << 20;
+	char *quotes = malloc(n + 1);
+	cJSON *object = cJSON_CreateObject(), *answer;
+
+	(void)state;
+	assert_non_null(quotes);
+	memset(quotes, '"', n);
+	quotes[n] = '\0';
+	(void)cJSON_AddStringToObject(object, "data", quotes);
+	result_send(&fe, &to, object, cJSON_CreateArray(), false);
+	answer = fake_answer();
+	assert_true(cJSON_IsTrue(field(field(answer, "result"), "isError")));
+	assert_null(cJSON_GetObjectItem(field(answer, "result"), "structuredContent"));
+	cJSON_Delete(answer);
+	free(quotes);
+}
+
 int
 main(void)
 {
@@ -213,6 +235,7 @@ main(void)
 		FAKE(test_result_send_by_revision),
 		FAKE(test_result_text_repeats_the_structure),
 		cmocka_unit_test(test_result_message_is_made_visible),
+		FAKE(test_result_longer_than_clients_take),
 	};
 
 	return cmocka_run_group_tests_name("frontend_result", tests, NULL, NULL);

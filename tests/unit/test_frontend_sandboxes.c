@@ -274,19 +274,21 @@ test_sandboxes_unknown_alike(void **state)
 {
 	static const struct {
 		const char *tool, *more;
+		enum tool_shape shape;
 	} tools[] = {
-		{"container_exec_command", ",\"command\":\"x\""},
-		{"container_destroy_sandbox", ""},
-		{"container_read_file", ",\"path\":\"x\""},
-		{"container_write_file", ",\"path\":\"x\",\"content\":\"\""},
-		{"container_list_files", ""},
-		{"sandbox_eval", ",\"language\":\"bash\",\"code\":\"\""},
+		{"container_exec_command", ",\"command\":\"x\"", SHAPE_RUN},
+		{"container_destroy_sandbox", "", SHAPE_DONE},
+		{"container_read_file", ",\"path\":\"x\"", SHAPE_FILE},
+		{"container_write_file", ",\"path\":\"x\",\"content\":\"\"", SHAPE_FILE},
+		{"container_list_files", "", SHAPE_FILES},
+		{"sandbox_eval", ",\"language\":\"bash\",\"code\":\"\"", SHAPE_EVAL},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(tools); i++) {
 		static const char *const ids[] = {"x", BOX_ID};
-		char messages[2][400];
+		cJSON *schema = schema_shape(tools[i].shape);
+		char *told[2];
 
 		for (size_t j = 0; j < ARRAY_LEN(ids); j++) {
 			char args[300];
@@ -299,15 +301,20 @@ test_sandboxes_unknown_alike(void **state)
 			call_tool(tools[i].tool, args);
 			assert_int_equal(next_row(&row), j == 1);
 			if (j == 1)
-				ended(row.u.call_submit.call, RUN_not_found, NULL);
+				fake_broker_tell(IPC_ROW(call_ended, .call = row.u.call_submit.call,
+							 .status = RUN_not_found,
+							 .message = IPC_STR("")));
 			answer = fake_answer();
 			r = field(field(answer, "result"), "structuredContent");
 			assert_string_equal(text_of(r, "status"), "not_found");
-			(void)snprintf(messages[j], sizeof(messages[j]), "%s",
-				       text_of(r, "message"));
+			fake_matches(r, schema);
+			told[j] = cJSON_PrintUnformatted(r);
 			cJSON_Delete(answer);
 		}
-		assert_string_equal(messages[0], messages[1]);
+		assert_string_equal(told[0], told[1]);
+		free(told[0]);
+		free(told[1]);
+		cJSON_Delete(schema);
 	}
 }
 
@@ -352,6 +359,27 @@ test_sandboxes_list(void **state)
 }
 
 static void
+test_sandboxes_list_is_cut(void **state)
+{
+	const cJSON *r;
+	cJSON *answer;
+	struct ipc_row row;
+
+	(void)state;
+	call_tool("container_list_sandboxes", "{}");
+	assert_true(next_row(&row));
+	for (unsigned i = 0; i < 300; i++)
+		fake_broker_tell(IPC_ROW(sandbox_row, .call = row.u.sandbox_list.call,
+					 .sandbox = IPC_STR(RUN_ID),
+					 .profile = IPC_STR("default")));
+	fake_broker_tell(IPC_ROW(list_end, .call = row.u.sandbox_list.call));
+	answer = tool_result(SHAPE_SANDBOXES, &r, false);
+	assert_int_equal(cJSON_GetArraySize(field(r, "sandboxes")), 256);
+	assert_non_null(strstr(text_of(r, "message"), "may not be listed"));
+	cJSON_Delete(answer);
+}
+
+static void
 test_sandboxes_destroy(void **state)
 {
 	const cJSON *r;
@@ -393,6 +421,7 @@ main(void)
 		FAKE(test_sandboxes_exec_bad_combinations),
 		FAKE(test_sandboxes_unknown_alike),
 		FAKE(test_sandboxes_list),
+		FAKE(test_sandboxes_list_is_cut),
 		FAKE(test_sandboxes_destroy),
 		cmocka_unit_test(test_sandboxes_cause_words),
 	};
