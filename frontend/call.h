@@ -159,7 +159,6 @@ struct call {
 	char hold[SANDBOX_ID_LEN + 1]; /* a sandbox that ends with the call */
 	size_t held_bytes;             /* counted against CALLS_BYTES_MAX */
 	struct progress progress;
-	uint64_t created_ms;
 	struct event *timer;
 	struct call *next;
 };

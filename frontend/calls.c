@@ -483,7 +483,6 @@ call_new(struct frontend *fe, const struct reply_to *to, const struct plan *plan
 	c->to = *to;
 	c->plan = plan;
 	c->state = CALL_WAITING;
-	c->created_ms = clock_now_ms();
 	exchange_init(c);
 	c->timer = event_new(fe->base, -1, 0, on_timer, c);
 	if (c->timer == NULL || idmap_put(fe->calls, c->no, c) < 0)

@@ -10,10 +10,8 @@
 
 static uint64_t values[TALLY_COUNT];
 
-static const struct {
-	const char *name, *what;
-} rows[] = {
-#define TALLY(name, what) {#name, what},
+static const char *const names[] = {
+#define TALLY(name, what) #name,
 #include "tally.def"
 #undef TALLY
 };
@@ -59,7 +57,7 @@ const char *
 tally_name(uint32_t which, char room[32])
 {
 	if (which < TALLY_RUNS)
-		(void)snprintf(room, 32, "%s", rows[which].name);
+		(void)snprintf(room, 32, "%s", names[which]);
 	else if (which < TALLY_ENDED)
 		(void)snprintf(room, 32, "runs_%s",
 			       run_status_name((enum run_status)(which - TALLY_RUNS)));
@@ -67,10 +65,4 @@ tally_name(uint32_t which, char room[32])
 		(void)snprintf(room, 32, "ended_%s",
 			       cause_word((enum end_cause)(which - TALLY_ENDED)));
 	return room;
-}
-
-const char *
-tally_what(uint32_t which)
-{
-	return which < TALLY_RUNS ? rows[which].what : "";
 }

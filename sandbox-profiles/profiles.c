@@ -11,27 +11,23 @@
 #define MIB(n) ((uint64_t)(n) << 20)
 
 static const struct profile profiles[] = {
-#define PROFILE(name_, cpus, cpus_max, shares, memory, memory_max, pids_, nofile, nofile_max,   \
-		timeout, timeout_max, workspace, tmp, workspace_inodes_, tmp_inodes_, lifetime, \
-		lifetime_max, idle, shell, python, node)                                        \
+#define PROFILE(name_, cpus, cpus_max, shares, memory, memory_max, pids_, timeout, timeout_max, \
+		workspace, tmp, workspace_inodes_, tmp_inodes_, lifetime, lifetime_max, idle,   \
+		shell, python, node)                                                            \
 	{.name = #name_,                                                                        \
 	 .image = "",                                                                           \
-	 .runtime = "",                                                                         \
 	 .cpus_milli = (cpus),                                                                  \
 	 .cpus_max_milli = (cpus_max),                                                          \
 	 .cpu_shares = (shares),                                                                \
 	 .memory_bytes = MIB(memory),                                                           \
 	 .memory_max_bytes = MIB(memory_max),                                                   \
 	 .pids = (pids_),                                                                       \
-	 .nofile_soft = (nofile),                                                               \
-	 .nofile_hard = (nofile_max),                                                           \
 	 .timeout_ms = (timeout)*1000,                                                          \
 	 .timeout_max_ms = (timeout_max)*1000,                                                  \
 	 .workspace_bytes = MIB(workspace),                                                     \
 	 .tmp_bytes = MIB(tmp),                                                                 \
 	 .workspace_inodes = (workspace_inodes_),                                               \
 	 .tmp_inodes = (tmp_inodes_),                                                           \
-	 .output_limit = 0,                                                                     \
 	 .lifetime_s = (lifetime),                                                              \
 	 .lifetime_max_s = (lifetime_max),                                                      \
 	 .idle_s = (idle),                                                                      \

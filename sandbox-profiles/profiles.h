@@ -13,14 +13,12 @@
 
 struct profile {
 	const char *name;
-	const char *image;   /* "" = the tree's */
-	const char *runtime; /* "" = the engine's default */
+	const char *image; /* "" = the tree's */
 	uint32_t cpus_milli, cpus_max_milli, cpu_shares;
 	uint64_t memory_bytes, memory_max_bytes; /* = swap limit */
-	uint32_t pids, nofile_soft, nofile_hard;
+	uint32_t pids;
 	uint32_t timeout_ms, timeout_max_ms;
 	uint64_t workspace_bytes, tmp_bytes, workspace_inodes, tmp_inodes;
-	uint64_t output_limit; /* bytes a run may write before it is ended; 0 = no end */
 	uint32_t lifetime_s, lifetime_max_s, idle_s;
 	uint32_t pool[PROFILE_CLASSES];
 };

@@ -88,7 +88,6 @@ int identity_become_keeper(const struct identity *id); /* of stunnel: root with 
 
 /* ---- spawn.c ---- */
 struct spawn_plan {
-	const char *name;            /* argv[0] */
 	int exe;                     /* O_PATH */
 	int stdio[2];                /* become 0 and 1; -1: /dev/null */
 	int supervisor, peer, state; /* become 3, 4, 5; -1: none */

@@ -322,13 +322,6 @@ class Rig:
     def pss_kb(self):
         return self._kb("smaps_rollup", "Pss")
 
-    def log_text(self):
-        os.set_blocking(self.log, False)
-        try:
-            return os.read(self.log, 1 << 20).decode(errors="replace")
-        except BlockingIOError:
-            return ""
-
     def close(self):
         if self.status is None:
             try:

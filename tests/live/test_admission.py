@@ -17,7 +17,7 @@ import pace  # noqa: E402
 import tap  # noqa: E402
 from sandbox import until  # noqa: E402
 from serve import Http, Serve  # noqa: E402
-from tree import Tree, engine, for_users, no_boxes_within  # noqa: E402
+from tree import Tree, for_users, no_boxes_within  # noqa: E402
 
 CALLS = 200
 OWNERS = int(os.environ.get("BAILEY_ADMISSION_OWNERS", "2"))

@@ -14,7 +14,7 @@ import time
 import guestclient
 import tap
 from guestcase import Case
-from guestclient import (BASH_CODE, COMMAND, ENDED, EXITED, FORK_FAILED, LIVE, NODE, NODE_CODE,
+from guestclient import (BASH_CODE, COMMAND, ENDED, FORK_FAILED, LIVE, NODE, NODE_CODE,
                          NOT_STARTED, OUTPUT_LIMIT, PYTHON, PYTHON_CODE, SHELL, SIGNALED, SPEC_LIVE,
                          TIMED_OUT, TMP_FULL, WARM, WINDOW, WORKSPACE_FULL, Box)
 

@@ -26,7 +26,6 @@ from tree import BUILD, Gone, Tree, engine, for_users, gone_within, no_boxes_wit
 PR_SET_CHILD_SUBREAPER = 36
 LATEST_END = 10.0  # seconds: dead-man's switch and removal
 SLEEP = {"language": "bash", "code": "echo begun; sleep 60", "timeout_seconds": 100}
-BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def state_of(pid):
