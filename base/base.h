@@ -95,10 +95,12 @@ void buf_init(struct buf *b, size_t max);
  * that builds answers, and would else send one with a part missing. */
 void buf_must_grow(void);
 void buf_done(struct buf *b);
-void buf_clear(struct buf *b);                                /* keeps the allocation */
-int buf_append(struct buf *b, const void *p, size_t n);       /* -ENOSPC past max, nothing added */
-int buf_reserve(struct buf *b, size_t n, uint8_t **ret_room); /* room for n more; then buf_commit */
-void buf_commit(struct buf *b, size_t n);
+void buf_clear(struct buf *b);                          /* keeps the allocation */
+int buf_append(struct buf *b, const void *p, size_t n); /* -ENOSPC past max, nothing added */
+/* Room for n more bytes, good until the buffer is touched again; then buf_commit. -ENOSPC past max,
+ * -ENOMEM. */
+int buf_reserve(struct buf *b, size_t n, uint8_t **ret_room);
+void buf_commit(struct buf *b, size_t n); /* n <= what was reserved */
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 const uint8_t *buf_data(const struct buf *b);
 size_t buf_len(const struct buf *b);
@@ -111,8 +113,9 @@ bool utf8_valid(const char *s, size_t n);
 /* Length of the valid UTF-8 sequence at s (1..4), 0 when invalid or cut. */
 size_t utf8_step(const char *s, size_t n);
 void hex_encode(char *out /* 2n+1 */, const uint8_t *in, size_t n);
-int hex_decode(uint8_t *out, size_t n, const char *hex, size_t hex_len);
-bool mem_equal_ct(const void *a, const void *b, size_t n);      /* constant time */
+int hex_decode(uint8_t *out, size_t n, const char *hex, size_t hex_len); /* -EINVAL */
+void hex_escape(char out[4], uint8_t byte);                              /* \xHH, without a NUL */
+bool mem_equal_ct(const void *a, const void *b, size_t n);               /* constant time */
 int str_copy(char *dst, size_t cap, const char *src, size_t n); /* -ENAMETOOLONG, -EINVAL on NUL */
 
 /* ---- base64.c ---- */
@@ -131,6 +134,8 @@ void fd_widen_pipe(int fd, int bytes);
 int fd_move(int fd, int to);  /* dup3 without CLOEXEC, closes fd; to on success */
 int fd_close_from(int first); /* close_range(first, ~0U) */
 int fd_write_all(int fd, const void *p, size_t n); /* blocking descriptors only */
+/* A whole small file as a string; no link is followed, no fifo waited for. -EFBIG unless it is
+ * shorter than cap; ret_len may be NULL. */
 int fd_read_file(int dirfd, const char *path, char *out, size_t cap, size_t *ret_len);
 /* When the process of a /proc/PID/stat started, in clock ticks since the boot (field 22). */
 int fd_read_start_time(int dirfd, const char *path, uint64_t *ret);
@@ -166,7 +171,7 @@ void sha256(const void *p, size_t n, uint8_t out[32]);
 struct idmap;
 struct idmap *idmap_new(size_t max_entries);
 void idmap_free(struct idmap *m);
-int idmap_put(struct idmap *m, uint64_t id, void *obj); /* -EEXIST, -ENOSPC; id != 0 */
+int idmap_put(struct idmap *m, uint64_t id, void *obj); /* -EEXIST, -ENOSPC; -EINVAL for 0, NULL */
 void *idmap_get(const struct idmap *m, uint64_t id);    /* NULL when absent */
 void *idmap_take(struct idmap *m, uint64_t id);         /* removes and returns */
 size_t idmap_count(const struct idmap *m);

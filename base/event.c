@@ -69,7 +69,6 @@ is_bare(const char *s)
 static void
 put_text(struct buf *line, const char *s)
 {
-	static const char digits[] = "0123456789abcdef";
 	size_t left = TEXT_MAX;
 
 	if (*s != '\0' && strlen(s) <= TEXT_MAX && is_bare(s)) {
@@ -79,9 +78,10 @@ put_text(struct buf *line, const char *s)
 	(void)buf_append(line, "\"", 1);
 	for (; *s != '\0' && left > 0; s++, left--) {
 		unsigned char c = (unsigned char)*s;
-		const char hex[] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
 		bool plain = c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+		char hex[4];
 
+		hex_escape(hex, c);
 		(void)buf_append(line, plain ? s : hex, plain ? 1 : sizeof(hex));
 	}
 	(void)buf_append(line, "\"", 1);

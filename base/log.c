@@ -67,7 +67,6 @@ log_line(enum log_level level, const char *fmt, va_list args) __attribute__((for
 static size_t
 put_plain(char *out, size_t cap, const char *text)
 {
-	static const char digits[] = "0123456789abcdef";
 	size_t used = 0;
 
 	for (unsigned char before = 0; *text != '\0' && cap - used >= 4; text++) {
@@ -79,10 +78,8 @@ put_plain(char *out, size_t cap, const char *text)
 			out[used++] = (char)c;
 			continue;
 		}
-		out[used++] = '\\';
-		out[used++] = 'x';
-		out[used++] = digits[c >> 4];
-		out[used++] = digits[c & 15];
+		hex_escape(out + used, c);
+		used += 4;
 	}
 	return used;
 }
@@ -152,7 +149,6 @@ log_at(enum log_level level, const char *fmt, ...)
 const char *
 log_escape(char *out, size_t cap, const char *text, size_t len)
 {
-	static const char digits[] = "0123456789abcdef";
 	size_t used = 0;
 
 	if (cap == 0)
@@ -170,10 +166,8 @@ log_escape(char *out, size_t cap, const char *text, size_t len)
 			out[used++] = (char)c;
 			continue;
 		}
-		out[used++] = '\\';
-		out[used++] = 'x';
-		out[used++] = digits[c >> 4];
-		out[used++] = digits[c & 15];
+		hex_escape(out + used, c);
+		used += 4;
 	}
 	out[used] = '\0';
 	return out;

@@ -87,11 +87,20 @@ utf8_valid(const char *s, size_t n)
 	return true;
 }
 
+static const char digits[] = "0123456789abcdef";
+
+void
+hex_escape(char out[4], uint8_t byte)
+{
+	out[0] = '\\';
+	out[1] = 'x';
+	out[2] = digits[byte >> 4];
+	out[3] = digits[byte & 15];
+}
+
 void
 hex_encode(char *out, const uint8_t *in, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
-
 	for (size_t i = 0; i < n; i++) {
 		out[2 * i] = digits[in[i] >> 4];
 		out[2 * i + 1] = digits[in[i] & 15];

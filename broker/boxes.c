@@ -19,9 +19,7 @@
 void
 box_arm(struct box *x, uint32_t ms)
 {
-	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-
-	(void)evtimer_add(x->timer, &tv); /* fails only without memory: the tick catches up */
+	loop_add_ms(x->timer, ms);
 }
 
 void

@@ -32,7 +32,6 @@ struct run;
 #define QUEUE_WAIT_MS 30000u
 #define START_WAIT_MS 15000u
 #define DEADLINE_SLACK_MS 500u /* the reaper's clock comes after the guest's */
-#define DEADMAN_MS 8000u
 
 /* ---- settings.c: what the supervisor told, copied and checked ---- */
 struct settings {
@@ -254,6 +253,7 @@ struct broker {
 	struct settings settings;
 	struct engine_config engine_config;
 	bool have_settings, have_engine, stopping, no_update, own_kill;
+	uint32_t pem_due; /* engine_pem rows still to come */
 	int passed_fd;
 	uint64_t stop_at_ms;
 	struct idmap *boxes, *runs;

@@ -15,7 +15,6 @@
 
 #define SHORT_BYTES 65536u /* a call that wrote no more is a short one */
 #define RECENT_MS 250u
-#define AT_ONCE 65536u  /* of a stream: what a guest never waits with */
 #define PAUSE_US 32000u /* of a piece where there is one processor: 1 MiB a second */
 
 void
@@ -88,7 +87,8 @@ pace_holds(const struct run *r)
 	if (!r->box || !r->box->pause_us || r->flags & CALL_STEP)
 		return false; /* nobody slows down a file */
 	n = session_run(&r->box->session, r->number);
-	return n && (n->sent[STREAM_STDOUT] > AT_ONCE || n->sent[STREAM_STDERR] > AT_ONCE);
+	return n &&
+	       (n->sent[STREAM_STDOUT] > GUEST_AT_ONCE || n->sent[STREAM_STDERR] > GUEST_AT_ONCE);
 }
 
 void

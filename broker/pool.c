@@ -24,9 +24,7 @@
 #define FRESH_MS 1500u  /* a ping goes out each second: its pong is overdue */
 #define SILENT_MS 5000u /* no pong: it is ended */
 #define AGE_MAX_PERMILLE 750u
-#define LIVES                                                                               \
-	2u /* times the profile's: a sandbox of that lifetime fits into one that has waited \
-	    */
+#define LIVES 2u /* times the profile's: a sandbox of that lifetime fits into one that waited */
 #define BACKOFF_FIRST_MS 1000u
 #define BACKOFF_MAX_MS 30000u
 

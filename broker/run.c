@@ -44,12 +44,11 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 void
 run_set_timer(struct run *r, uint32_t ms)
 {
-	struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-
 	if (!r->timer)
 		r->timer = evtimer_new(r->b->base, on_timer, r);
-	if (!r->timer || evtimer_add(r->timer, &tv) < 0)
+	if (!r->timer)
 		fatal("no memory for a timer");
+	loop_add_ms(r->timer, ms);
 }
 
 struct run *

@@ -66,7 +66,6 @@ size_t store_read(const struct store *s, uint32_t run, uint32_t stream, uint64_t
 void broker_on_log_read(void *ctx, struct link *l, const struct ipc_row *row);
 
 /* ---- auth.c: tokens and sessions of http clients, cancels by tag ---- */
-#define TOKENS_MAX 256u
 #define TOKENS_WRONG_MAX 3u /* of one link, which then closes */
 #define SESSIONS_MAX 64u    /* of one principal */
 #define SESSION_IDLE_MS (UINT64_C(30) * 60 * 1000)

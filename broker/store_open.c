@@ -58,7 +58,7 @@ static bool
 entry_whole(struct store *s, struct marks *m, struct entry *e, uint64_t now)
 {
 	m->n = 0;
-	if (e->state > ENTRY_ENDED || e->status >= RUN_STATUS_COUNT || e->cause > CAUSE_DESTROYED ||
+	if (e->state > ENTRY_ENDED || e->status >= RUN_STATUS_COUNT || e->cause >= CAUSES ||
 	    e->started_ms > now || e->principal[64] != '\0' || e->run_id[32] != '\0' ||
 	    e->sandbox[32] != '\0')
 		return false;

@@ -11,8 +11,7 @@
 #include "broker.h"
 
 #define SUPERVISOR_QUEUE_MAX ((size_t)512 << 10) /* a status with all its leases is 100 KiB */
-#define MEMORY_SHARE_PERCENT 75u
-#define OWNER_MEMORY_PART 2u /* of that: one owner leaves as much to the others */
+#define OWNER_MEMORY_PART 2u /* of what all may have: one owner leaves as much to the others */
 
 static void
 on_settings(void *ctx, struct link *l, const struct ipc_row *row)
@@ -22,7 +21,7 @@ on_settings(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (settings_copy(&row->u.settings, &b->settings) < 0)
 		fatal("settings the broker cannot use");
-	b->memory_max_bytes = b->settings.host_memory_bytes / 100 * MEMORY_SHARE_PERCENT;
+	b->memory_max_bytes = b->settings.host_memory_bytes / 100 * BOXES_MEMORY_PERCENT;
 	b->owner_memory_max_bytes = b->memory_max_bytes / OWNER_MEMORY_PART;
 	b->have_settings = true;
 }
@@ -35,6 +34,7 @@ on_engine(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (settings_engine(&row->u.engine, &b->engine_config) < 0)
 		fatal("an engine address the broker cannot use");
+	b->pem_due = row->u.engine.pem_parts;
 	b->have_engine = true;
 }
 
@@ -44,8 +44,9 @@ on_engine_pem(void *ctx, struct link *l, const struct ipc_row *row)
 	struct broker *b = ctx;
 
 	(void)l;
-	if (!b->have_engine || settings_pem(&row->u.engine_pem, &b->engine_config) < 0)
+	if (b->pem_due == 0 || settings_pem(&row->u.engine_pem, &b->engine_config) < 0)
 		fatal("a certificate or key the broker cannot hold");
+	b->pem_due--;
 }
 
 static void
@@ -55,7 +56,7 @@ on_configured(void *ctx, struct link *l, const struct ipc_row *row)
 
 	(void)l;
 	(void)row;
-	if (!b->have_settings || !b->have_engine)
+	if (!b->have_settings || !b->have_engine || b->pem_due > 0)
 		fatal("configured without settings");
 	b->engine = engine_new(b->base, &b->engine_config);
 	if (!b->engine)

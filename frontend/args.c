@@ -168,19 +168,6 @@ check_number(const struct arg_row *row, const cJSON *item, struct buf *why)
 	return -EINVAL;
 }
 
-static bool
-env_name_ok(const char *s)
-{
-	if (*s == '\0' || (*s >= '0' && *s <= '9'))
-		return false;
-	for (; *s != '\0'; s++) {
-		if (*s != '_' && (*s < '0' || *s > '9') && (*s < 'A' || *s > 'Z') &&
-		    (*s < 'a' || *s > 'z'))
-			return false;
-	}
-	return true;
-}
-
 /* An array of strings, or an object of them whose keys are environment names. */
 static int
 check_many(const struct arg_row *row, const cJSON *list, struct buf *why)
@@ -196,7 +183,7 @@ check_many(const struct arg_row *row, const cJSON *list, struct buf *why)
 	{
 		size_t n;
 
-		if (map && !env_name_ok(item->string)) {
+		if (map && !spec_env_name_ok(item->string, strlen(item->string))) {
 			(void)buf_printf(why, "Argument \"%s\" has the name \"", row->name);
 			n = strlen(item->string);
 			n = text_floor((const uint8_t *)item->string,

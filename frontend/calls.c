@@ -35,10 +35,7 @@ typedef void (*call_action)(struct call *c, const void *arg);
 void
 call_arm(struct call *c, uint64_t ms)
 {
-	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
-			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-
-	loop_add(c->timer, &tv);
+	loop_add_ms(c->timer, ms);
 }
 
 void

@@ -18,7 +18,6 @@
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
-#define NEWEST_LEGACY REV_2025_11_25
 #define NAME_MAX_BYTES ((size_t)8192) /* of what Mcp-Name repeats; the head has 16 KiB */
 
 static const char *const rev_names[REV_COUNT] = {

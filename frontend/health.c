@@ -111,13 +111,11 @@ list_entry(cJSON *health, const char *list)
 static void
 on_pool(cJSON *health, const struct ipc_health_pool *row)
 {
-	static const char *const classes[BOX_CLASSES] = {
-		[BOX_SHELL] = "shell", [BOX_PYTHON] = "python", [BOX_NODE] = "node"};
 	cJSON *item = row->box_class < BOX_CLASSES ? list_entry(health, "pool") : NULL;
 
 	if (item == NULL)
 		return;
-	(void)cJSON_AddStringToObject(item, "box_class", classes[row->box_class]);
+	(void)cJSON_AddStringToObject(item, "box_class", box_class_name(row->box_class));
 	add_number(item, "target", row->target);
 	add_number(item, "ready", row->ready);
 	add_number(item, "starting", row->starting);

@@ -55,10 +55,7 @@ static const struct http_refusal words[ADMIT_WORDS] = {
 void
 http_arm(struct http *t, uint32_t ms)
 {
-	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
-			     .tv_usec = (suseconds_t)(ms % 1000 * 1000)};
-
-	loop_add(t->timer, &tv);
+	loop_add_ms(t->timer, ms);
 }
 
 void

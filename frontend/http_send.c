@@ -35,16 +35,13 @@ linger(struct http *t)
 static void
 flush(struct http *t)
 {
-	struct timeval stall = {.tv_sec = (time_t)(t->times->stall_ms / 1000),
-				.tv_usec = (suseconds_t)(t->times->stall_ms % 1000 * 1000)};
-
 	while (buf_len(&t->queue) > 0) {
 		ssize_t n = write(t->fd, buf_data(&t->queue), buf_len(&t->queue));
 
 		if (n == -1 && errno == EINTR)
 			continue;
 		if (n == -1 && errno == EAGAIN) {
-			loop_add(t->write_event, &stall); /* counted anew */
+			loop_add_ms(t->write_event, t->times->stall_ms); /* counted anew */
 			return;
 		}
 		if (n == -1) {

@@ -42,9 +42,6 @@ frontend_alone(struct frontend *fe, bool alone)
 void
 frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms)
 {
-	struct timeval tv = {.tv_sec = wait_ms / 1000,
-			     .tv_usec = (suseconds_t)(wait_ms % 1000) * 1000};
-
 	if (fe->leaving)
 		return;
 	fe->leaving = true;
@@ -53,7 +50,7 @@ frontend_leave(struct frontend *fe, int exit_code, uint32_t wait_ms)
 	if (wait_ms == 0 || transport_queued(fe->transport) == 0)
 		(void)event_base_loopbreak(fe->base);
 	else
-		loop_add(fe->leave_timer, &tv);
+		loop_add_ms(fe->leave_timer, wait_ms);
 }
 
 void

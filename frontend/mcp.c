@@ -4,9 +4,8 @@
  * Input: untrusted messages.
  * Owns: the negotiated revision (in struct frontend).
  *
- * A request whose _meta names a revision is modern and stands alone; any other
- * belongs to the connection that initialize opened. Both may come on one
- * connection. A legacy request before initialize is answered as the newest
+ * Which revision a request belongs to is era.c's to say; both eras may come on
+ * one connection. A legacy request before initialize is answered as the newest
  * legacy revision has it.
  */
 #include <string.h>
@@ -15,7 +14,6 @@
 
 #include "frontend.h"
 
-#define NEWEST_LEGACY REV_2025_11_25
 #define META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 #define LIST_TTL_MS 3600000         /* lists change with the program only */
 #define BIG_TEXT ((size_t)64 << 10) /* a message whose memory is worth giving back */

@@ -28,6 +28,7 @@ enum mcp_rev {
 	REV_2026_07_28, /* stateless: every request names its revision */
 	REV_COUNT,
 };
+#define NEWEST_LEGACY REV_2025_11_25
 const char *mcp_rev_name(enum mcp_rev rev);  /* era.c */
 enum mcp_rev mcp_rev_find(const char *name); /* REV_NONE: unknown */
 

@@ -21,10 +21,7 @@
 static void
 arm(struct progress *p, uint64_t in_ms)
 {
-	struct timeval tv = {.tv_sec = (time_t)(in_ms / 1000),
-			     .tv_usec = (suseconds_t)(in_ms % 1000 * 1000)};
-
-	loop_add(p->timer, &tv);
+	loop_add_ms(p->timer, in_ms);
 }
 
 /* The text of one notification: new output, or how things stand. NUL-terminated in ret. */

@@ -19,7 +19,6 @@
 #include "guest.h"
 
 #define OUTPUT_READ_MAX 65536u /* a pipe's usual size */
-#define OUTPUT_AT_ONCE 65536u  /* of a stream: never waits */
 #define OUTPUT_REST_US 500u
 #define OUTPUT_LAST_MS 500u /* of a run's time: its end must come in time */
 #define OUTPUT_ROUNDS 8u    /* reads before the loop looks at the host again */
@@ -125,7 +124,7 @@ output_paced(struct guest *g, const struct output *o, uint64_t now_us)
 	const uint32_t ending = EXIT_ENDED | EXIT_TIMED_OUT | EXIT_OUTPUT_LIMIT;
 	const struct run *run = g->pause_us > 0 ? run_find(g, o->run) : NULL;
 
-	return run != NULL && o->framed >= OUTPUT_AT_ONCE && o->head_max == GUEST_HEAD_MAX &&
+	return run != NULL && o->framed >= GUEST_AT_ONCE && o->head_max == GUEST_HEAD_MAX &&
 	       (run->result.flags & ending) == 0 && output_has_time(run, now_us / 1000);
 }
 

@@ -16,6 +16,7 @@
 #define GUEST_WINDOW 262144u    /* initial credit of every stream, bytes */
 #define GUEST_HEAD_MAX 1048576u /* a stream's first bytes that are sent */
 #define GUEST_TAIL_MAX 8192u    /* and its last ones when more was written */
+#define GUEST_AT_ONCE 65536u    /* of a stream: what waits for no pace (h_pace) */
 #define GUEST_SPEC_MAX 2097152u
 
 enum guest_stream_no {
@@ -164,6 +165,7 @@ struct guest_spec {
  * without a name
  * ([A-Za-z_][A-Za-z0-9_]*) and '='. */
 int spec_check(const struct guest_spec *spec);
+bool spec_env_name_ok(const char *name, size_t n); /* [A-Za-z_][A-Za-z0-9_]* */
 /* pack.c; the host only. Appends the encoding to b after spec_check. -E2BIG past b's or
  * GUEST_SPEC_MAX. */
 int spec_encode(const struct guest_spec *spec, struct buf *b);

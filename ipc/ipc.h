@@ -14,6 +14,12 @@
 #define IPC_PACKET_MAX 65536u
 #define IPC_CHUNK_MAX 32768u
 
+/* ---- figures that two processes must have alike ---- */
+#define TOKENS_MAX 256u          /* rows of the token file */
+#define STATUS_LEASES_MAX 256u   /* sandboxes that an answer to status_ask names */
+#define BOXES_MEMORY_PERCENT 75u /* of the host's memory: what all boxes may have together */
+#define DEADMAN_MS 8000u         /* of silence, and a guest ends itself */
+
 /* ---- vocabularies shared by host processes ---- */
 enum ipc_role {
 	IPC_SUPERVISOR = 1,
@@ -35,7 +41,6 @@ enum engine_known {
 	KNOWN_USABLE,
 	KNOWN_UNUSABLE
 }; /* status_engine */
-#define STATUS_LEASES_MAX 256u
 enum client_kind { CLIENT_STDIO = 1, CLIENT_UNIX = 2, CLIENT_HTTP = 3 };
 enum auth_word { AUTH_NO, AUTH_BOUND, AUTH_CROWDED, AUTH_REVOKED }; /* what became of a token */
 enum engine_kind { ENGINE_UNIX = 1, ENGINE_TCP = 2, ENGINE_TLS = 3 };
@@ -52,6 +57,7 @@ enum box_class {
 	BOX_CLASSES = 3,
 	BOX_NOTHING = BOX_CLASSES, /* between broker and guest: no interpreter waits */
 };
+const char *box_class_name(uint32_t box_class); /* "shell"; "unknown" for what is no class */
 enum call_flag {
 	CALL_LIVE = 1,  /* the waiting interpreter cannot serve it (start-up environment) */
 	CALL_STAYS = 2, /* makes a sandbox that stays: no run, ends ok once it is ready */
@@ -84,6 +90,7 @@ enum end_cause { /* who ended a box or run */
 		 CAUSE_IDLE,      /* a sandbox that stays: nothing was done in it for too long */
 		 CAUSE_DESTROYED, /* the same: its owner said so */
 };
+#define CAUSES (CAUSE_DESTROYED + 1) /* how many there are */
 
 enum run_status {
 #define STATUS(name, is_error, advice) RUN_##name,
@@ -197,6 +204,7 @@ struct link_config {
 struct event_base *loop_new(void);
 /* event_add() for what would wait for ever without the event: fatal() when refused. */
 void loop_add(struct event *event, const struct timeval *wait);
+void loop_add_ms(struct event *event, uint64_t ms);
 
 /* Takes fd. config and routes must outlive the link. */
 struct link *link_new(struct event_base *base, int fd, const struct link_config *config);

@@ -41,3 +41,12 @@ loop_add(struct event *event, const struct timeval *wait)
 	if (event_add(event, wait) == -1)
 		fatal("the kernel refuses an event: %m");
 }
+
+void
+loop_add_ms(struct event *event, uint64_t ms)
+{
+	const struct timeval wait = {.tv_sec = (time_t)(ms / 1000),
+				     .tv_usec = (suseconds_t)(ms % 1000) * 1000};
+
+	loop_add(event, &wait);
+}

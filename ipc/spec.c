@@ -54,19 +54,26 @@ has_nul(const void *p, size_t n)
 	return n > 0 && memchr(p, '\0', n) != NULL;
 }
 
-static bool
-env_name_valid(const struct ipc_str *item)
+bool
+spec_env_name_ok(const char *name, size_t n)
 {
-	for (size_t i = 0; i < item->len; i++) {
-		char c = item->data[i];
+	for (size_t i = 0; i < n; i++) {
+		char c = name[i];
 
-		if (c == '=')
-			return i > 0;
 		if (c != '_' && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') &&
 		    (i == 0 || c < '0' || c > '9'))
 			return false;
 	}
-	return false; /* no '=' at all */
+	return n > 0;
+}
+
+/* "NAME=value" */
+static bool
+env_item_ok(const struct ipc_str *item)
+{
+	const char *equals = item->len > 0 ? memchr(item->data, '=', item->len) : NULL;
+
+	return equals != NULL && spec_env_name_ok(item->data, (size_t)(equals - item->data));
 }
 
 static int
@@ -77,7 +84,7 @@ items_check(const struct ipc_str *items, uint32_t n, bool env)
 			return -E2BIG;
 		if (has_nul(items[i].data, items[i].len))
 			return -EINVAL;
-		if (env && !env_name_valid(&items[i]))
+		if (env && !env_item_ok(&items[i]))
 			return -EINVAL;
 	}
 	return 0;

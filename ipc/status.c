@@ -1,5 +1,5 @@
 /*
- * ipc/status.c - names of run statuses and of process roles.
+ * ipc/status.c - names of run statuses, process roles and box classes.
  * Runs in: every host process; linked into the guest for its numbers only.
  * Input: numbers that may come from a peer; an unknown one has a name too.
  * Owns: nothing.
@@ -57,4 +57,13 @@ ipc_role_name(enum ipc_role role)
 		break;
 	}
 	return "unknown";
+}
+
+const char *
+box_class_name(uint32_t box_class)
+{
+	static const char *const names[BOX_CLASSES] = {
+		[BOX_SHELL] = "shell", [BOX_PYTHON] = "python", [BOX_NODE] = "node"};
+
+	return box_class < BOX_CLASSES ? names[box_class] : "unknown";
 }

@@ -10,9 +10,9 @@ enum tally_no {
 #define TALLY(name, what) TALLY_##name,
 #include "tally.def"
 #undef TALLY
-	TALLY_RUNS,                                     /* + enum run_status */
-	TALLY_ENDED = TALLY_RUNS + RUN_STATUS_COUNT,    /* + enum end_cause */
-	TALLY_COUNT = TALLY_ENDED + CAUSE_DESTROYED + 1 /* the last cause */
+	TALLY_RUNS,                                  /* + enum run_status */
+	TALLY_ENDED = TALLY_RUNS + RUN_STATUS_COUNT, /* + enum end_cause */
+	TALLY_COUNT = TALLY_ENDED + CAUSES
 };
 void tally_add(uint32_t which); /* one more; a number outside the table is none */
 uint64_t tally_value(uint32_t which);

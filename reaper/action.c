@@ -353,6 +353,13 @@ action_deadline(const struct box *b)
 	return b->heed_ns;
 }
 
+bool
+action_is_live(const struct box *b)
+{
+	return b->rec.state == BOX_INTENDED || b->rec.state == BOX_CREATED ||
+	       b->rec.state == BOX_ARMED;
+}
+
 /* The next moment at which something about the box is due. */
 static uint64_t
 box_due(const struct box *b)
@@ -362,8 +369,7 @@ box_due(const struct box *b)
 	at = earlier(at, b->retry_ns);
 	at = earlier(at, b->claim_ns);
 	at = earlier(at, b->stuck_ns);
-	if (b->rec.state == BOX_INTENDED || b->rec.state == BOX_CREATED ||
-	    b->rec.state == BOX_ARMED) {
+	if (action_is_live(b)) {
 		at = earlier(at, b->rec.end_ns);
 		at = earlier(at, action_deadline(b));
 	}

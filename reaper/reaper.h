@@ -190,6 +190,7 @@ void report_status(struct reaper *r, uint32_t query); /* answers status_ask */
 void action_step(struct reaper *r, struct box *b, enum box_event event, enum end_cause cause);
 void action_rearm(struct reaper *r);           /* puts the timer on the next due moment */
 uint64_t action_deadline(const struct box *b); /* of its runs, when it is heeded; 0: none */
+bool action_is_live(const struct box *b);      /* its run and its lifetime go on */
 struct box *action_box_new(struct reaper *r, uint32_t slot, const struct record *rec);
 void action_box_free(struct reaper *r, struct box *b);
 int

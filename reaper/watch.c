@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define CLAIM_NS (2 * NS_PER_S) /* recovered boxes: how long the broker may take to speak up */
-#define STAYS_NS (8 * NS_PER_S) /* boxes that stay: then their guests have ended themselves */
+#define STAYS_NS (DEADMAN_MS * NS_PER_MS) /* boxes that stay: then their guests are gone */
 
 static struct reaper *
 reaper_of(void *ctx)
@@ -169,7 +169,7 @@ reaper_on_watch_kill(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (b == NULL)
 		return; /* gone and confirmed before */
-	bool known = m->cause > CAUSE_NONE && m->cause <= CAUSE_DESTROYED;
+	bool known = m->cause > CAUSE_NONE && m->cause < CAUSES;
 	action_step(r, b, BOX_EV_KILL, known ? (enum end_cause)m->cause : CAUSE_UNUSED);
 	action_rearm(r);
 }
@@ -277,8 +277,7 @@ watch_recover(struct reaper *r)
 			continue;
 		}
 		count++;
-		bool live = rec.state == BOX_INTENDED || rec.state == BOX_CREATED ||
-			    rec.state == BOX_ARMED;
+		bool live = action_is_live(b);
 		/* A deadline that passed unheard may be of a run that ended unheard. */
 		if (live && rec.deadline_ns != 0)
 			b->heed_ns = now + CLAIM_NS;
@@ -349,8 +348,7 @@ report_stuck(struct reaper *r, struct box *b, uint64_t now)
 static void
 box_timer(struct reaper *r, struct box *b, uint64_t now)
 {
-	bool live = b->rec.state == BOX_INTENDED || b->rec.state == BOX_CREATED ||
-		    b->rec.state == BOX_ARMED;
+	bool live = action_is_live(b);
 
 	if (b->claim_ns != 0 && b->claim_ns <= now) {
 		b->claim_ns = 0;

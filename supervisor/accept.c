@@ -87,25 +87,19 @@ source_of(struct acceptor *a, uint64_t uid)
 static void
 pause_all(struct acceptor *a, uint32_t ms)
 {
-	const struct timeval tv = {.tv_sec = ms / MILLI,
-				   .tv_usec = (suseconds_t)(ms % MILLI) * 1000};
-
 	if (a->unix_door.readable != NULL)
 		(void)event_del(a->unix_door.readable);
 	if (a->http_door.readable != NULL)
 		(void)event_del(a->http_door.readable);
-	if (ms > 0 && event_add(a->resume, &tv) == -1)
-		fatal("no timer");
+	if (ms > 0)
+		loop_add_ms(a->resume, ms);
 }
 
 static void
 pause_http(struct acceptor *a)
 {
-	const struct timeval tv = {.tv_usec = (suseconds_t)PAUSE_MS * 1000};
-
 	(void)event_del(a->http_door.readable);
-	if (event_add(a->resume, &tv) == -1)
-		fatal("no timer");
+	loop_add_ms(a->resume, PAUSE_MS);
 }
 
 static void
@@ -205,9 +199,10 @@ on_acceptable(int fd, short what, void *arg)
 static void
 resume(struct acceptor *a)
 {
-	if ((a->unix_door.readable != NULL && event_add(a->unix_door.readable, NULL) == -1) ||
-	    (a->http_door.readable != NULL && event_add(a->http_door.readable, NULL) == -1))
-		fatal("no event for a listener");
+	if (a->unix_door.readable != NULL)
+		loop_add(a->unix_door.readable, NULL);
+	if (a->http_door.readable != NULL)
+		loop_add(a->http_door.readable, NULL);
 }
 
 static void

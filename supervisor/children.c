@@ -173,16 +173,6 @@ children_state(const struct child *c)
 	return state_names[c->state];
 }
 
-static void
-arm(struct child *c, uint64_t ms)
-{
-	struct timeval tv = {.tv_sec = (time_t)(ms / 1000),
-			     .tv_usec = (suseconds_t)(ms % 1000) * 1000};
-
-	if (event_add(c->timer, &tv) == -1)
-		fatal("no timer");
-}
-
 /* ---- rows from a child ---- */
 
 static void
@@ -311,7 +301,7 @@ act_start(struct child *c)
 	int r = launch(c);
 
 	if (r == 0) {
-		arm(c, START_MS);
+		loop_add_ms(c->timer, START_MS);
 		return NO_EVENT;
 	}
 	const char *hint = spawn_hint(r);
@@ -348,7 +338,7 @@ carry_out(struct child *c, enum child_action action)
 	case CHILD_ACT_NONE:
 		break;
 	case CHILD_ACT_NOTE_READY:
-		arm(c, FORGIVE_MS);
+		loop_add_ms(c->timer, FORGIVE_MS);
 		note_ready(c);
 		break;
 	case CHILD_ACT_KILL:
@@ -356,7 +346,7 @@ carry_out(struct child *c, enum child_action action)
 			log_error("%s: kill: %s", children_name(c->id), strerrordesc_np(errno));
 		break;
 	case CHILD_ACT_AWAIT_END:
-		arm(c, END_MS);
+		loop_add_ms(c->timer, END_MS);
 		break;
 	case CHILD_ACT_TELL_STOP:
 		(void)event_del(c->timer); /* from here on the tree's own clock counts */
@@ -367,7 +357,7 @@ carry_out(struct child *c, enum child_action action)
 		c->failures++;
 		c->restarts++;
 		tally_add(c->id == CHILD_BROKER ? TALLY_broker_restarts : TALLY_reaper_restarts);
-		arm(c, children_delay_ms(c->failures));
+		loop_add_ms(c->timer, children_delay_ms(c->failures));
 		break;
 	case CHILD_ACT_START:
 		return act_start(c);
@@ -567,9 +557,6 @@ on_stop_timer(int fd, short what, void *arg)
 void
 children_stop(struct tree *t, int exit_code)
 {
-	const struct timeval tv = {.tv_sec = STOP_MS / 1000,
-				   .tv_usec = (suseconds_t)(STOP_MS % 1000) * 1000};
-
 	if (t->stopping)
 		return;
 	t->stopping = true;
@@ -579,8 +566,9 @@ children_stop(struct tree *t, int exit_code)
 	if (t->tls_keeper != 0)
 		(void)kill(-t->tls_keeper, SIGTERM); /* it tells stunnel, and ends */
 	t->stop_timer = event_new(t->base, -1, 0, on_stop_timer, t);
-	if (t->stop_timer == NULL || event_add(t->stop_timer, &tv) == -1)
+	if (t->stop_timer == NULL)
 		fatal("no timer");
+	loop_add_ms(t->stop_timer, STOP_MS);
 	/* The broker first: it serves the reaper as before, and knows why its boxes end. */
 	step(&t->child[CHILD_BROKER], CHILD_EV_STOP);
 	step(&t->child[CHILD_REAPER], CHILD_EV_STOP);

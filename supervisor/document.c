@@ -168,9 +168,6 @@ put_watch(struct buf *b, const struct findings *f)
 static void
 put_pools(struct buf *b, const struct findings *f)
 {
-	static const char *const classes[BOX_CLASSES] = {
-		[BOX_SHELL] = "shell", [BOX_PYTHON] = "python", [BOX_NODE] = "node"};
-
 	(void)buf_printf(b, ",\"pools\":[");
 	for (size_t i = 0; i < f->n_pools; i++) {
 		const struct pool_fact *p = &f->pools[i];
@@ -178,8 +175,7 @@ put_pools(struct buf *b, const struct findings *f)
 		(void)buf_printf(b, i > 0 ? ",{" : "{");
 		put_text(b, "profile", p->profile);
 		comma(b);
-		put_text(b, "box_class",
-			 p->box_class < BOX_CLASSES ? classes[p->box_class] : "unknown");
+		put_text(b, "box_class", box_class_name(p->box_class));
 		(void)buf_printf(b, ",\"target\":%u,\"ready\":%u,\"starting\":%u}", p->target,
 				 p->ready, p->starting);
 	}

@@ -19,9 +19,8 @@
 #include <unistd.h>
 
 #define EXIT_NOT_STARTED 127
-#define FDS_LEAST                                                                      \
-	64u /* what a frontend is given; the others use fewer before the first sandbox \
-	     */
+/* What a frontend is given; the others use fewer before the first sandbox. */
+#define FDS_LEAST 64u
 
 /* What may reach a child: switches of libc and sanitizers that tests use. */
 static const char *const passed[] = {

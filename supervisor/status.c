@@ -22,7 +22,8 @@
 
 #define ASKERS_MAX 8u
 #define ANSWER_MS 1000u
-#define WRITE_S 5 /* how long an asker may take to read */
+#define PAUSE_MS 100u /* between two looks for a free place or descriptor */
+#define WRITE_S 5     /* how long an asker may take to read */
 
 struct asker {
 	struct status *owner;
@@ -271,9 +272,6 @@ on_timer(int fd, short what, void *arg)
 static void
 ask(struct status *s)
 {
-	const struct timeval most = {.tv_sec = ANSWER_MS / 1000,
-				     .tv_usec = (suseconds_t)(ANSWER_MS % 1000) * 1000};
-
 	if (s->open)
 		return;
 	memset(&s->found, 0, sizeof(s->found));
@@ -288,8 +286,8 @@ ask(struct status *s)
 	}
 	if (!any)
 		answer_all(s);
-	else if (event_add(s->timer, &most) == -1)
-		fatal("no timer");
+	else
+		loop_add_ms(s->timer, ANSWER_MS);
 }
 
 static bool
@@ -324,10 +322,8 @@ on_again(int fd, short what, void *arg)
 static void
 pause_asking(struct status *s)
 {
-	const struct timeval pause = {.tv_usec = 100000};
-
 	(void)event_del(s->readable);
-	loop_add(s->again, &pause);
+	loop_add_ms(s->again, PAUSE_MS);
 }
 
 static void

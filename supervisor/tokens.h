@@ -6,7 +6,6 @@
 #define BAILEY_TOKENS_H
 
 /* ---- tokens.c ---- */
-#define TOKENS_MAX 256u
 struct token {
 	char principal[65];
 	uint8_t hash[32]; /* SHA-256 of the token */

@@ -322,8 +322,8 @@ cap_total(struct tree *t)
 
 	if (!t->identity.switch_ids || t->engine.kind != ENGINE_UNIX || !total_sees_host())
 		return;
-	int r = total_open("/sys/fs/cgroup", f->host_memory_bytes / 4 * 3, f->cgroup_parent,
-			   sizeof(f->cgroup_parent));
+	int r = total_open("/sys/fs/cgroup", f->host_memory_bytes / 100 * BOXES_MEMORY_PERCENT,
+			   f->cgroup_parent, sizeof(f->cgroup_parent));
 	if (r < 0)
 		log_debug("no common cgroup: %s", strerrordesc_np(-r));
 }

@@ -124,6 +124,8 @@ test_hex(void **state)
 	(void)state;
 	hex_encode(text, bytes, 3);
 	assert_string_equal(text, "00abff");
+	hex_escape(text, 0x1b);
+	assert_memory_equal(text, "\\x1bff", 7);
 	assert_int_equal(hex_decode(back, 3, "00aBFf", 6), 0);
 	assert_memory_equal(back, bytes, 3);
 	assert_int_equal(hex_decode(back, 3, "00abf", 5), -EINVAL);

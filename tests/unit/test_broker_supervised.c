@@ -70,7 +70,7 @@ configure(void)
 		    .host_memory_bytes = UINT64_C(4) << 30, .cgroup_parent = IPC_STR(""),
 		    .flags = SETTINGS_SAME_HOST));
 	say(IPC_ROW(engine, .kind = ENGINE_UNIX, .path = IPC_STR("/x"), .host = IPC_STR(""),
-		    .address = IPC_STR("")));
+		    .address = IPC_STR(""), .pem_parts = 1));
 }
 
 static void
@@ -192,6 +192,26 @@ early_pem(void *arg)
 	world_settle();
 }
 
+/* Without one of its parts a certificate or key is another one, or none. */
+static void
+too_few_pem_parts(void *arg)
+{
+	(void)arg;
+	configure();
+	say(IPC_ROW(configured, ));
+	world_settle();
+}
+
+static void
+too_many_pem_parts(void *arg)
+{
+	(void)arg;
+	configure();
+	say(IPC_ROW(engine_pem, .which = PEM_CA, .data = {(const uint8_t *)"x", 1}));
+	say(IPC_ROW(engine_pem, .which = PEM_KEY, .data = {(const uint8_t *)"y", 1}));
+	world_settle();
+}
+
 static void
 test_wrong_order_is_fatal(void **state)
 {
@@ -200,6 +220,8 @@ test_wrong_order_is_fatal(void **state)
 	test_is_fatal(bad_settings, NULL);
 	test_is_fatal(bad_engine, NULL);
 	test_is_fatal(early_pem, NULL);
+	test_is_fatal(too_few_pem_parts, NULL);
+	test_is_fatal(too_many_pem_parts, NULL);
 }
 
 static void

@@ -69,6 +69,23 @@ test_an_event_that_is_refused(void **state)
 	test_is_fatal(add_a_file, NULL);
 }
 
+static void
+test_a_timer_in_ms(void **state)
+{
+	struct event_base *base = loop_new();
+	struct event *event = event_new(base, -1, 0, nothing, NULL);
+	struct timeval at, now;
+
+	(void)state;
+	loop_add_ms(event, 61500);
+	assert_true(event_pending(event, EV_TIMEOUT, &at));
+	assert_int_equal(gettimeofday(&now, NULL), 0);
+	int64_t left_ms = (at.tv_sec - now.tv_sec) * 1000 + (at.tv_usec - now.tv_usec) / 1000;
+	assert_in_range(left_ms, 50000, 61501);
+	event_free(event);
+	event_base_free(base);
+}
+
 int
 main(void)
 {
@@ -76,6 +93,7 @@ main(void)
 		cmocka_unit_test(test_epoll_whatever_the_environment_says),
 		cmocka_unit_test(test_no_other_method),
 		cmocka_unit_test(test_an_event_that_is_refused),
+		cmocka_unit_test(test_a_timer_in_ms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * tests/unit/test_ipc_status.c - the status table and role names.
+ * tests/unit/test_ipc_status.c - the status table, role and class names.
  * Runs in: ctest.
  * Input: none.
  * Owns: nothing beyond each test.
@@ -51,6 +51,17 @@ test_ipc_role_names(void **state)
 	assert_string_equal(ipc_role_name((enum ipc_role)64), "unknown");
 }
 
+static void
+test_box_class_names(void **state)
+{
+	(void)state;
+	assert_string_equal(box_class_name(BOX_SHELL), "shell");
+	assert_string_equal(box_class_name(BOX_PYTHON), "python");
+	assert_string_equal(box_class_name(BOX_NODE), "node");
+	assert_string_equal(box_class_name(BOX_NOTHING), "unknown");
+	assert_string_equal(box_class_name(UINT32_MAX), "unknown");
+}
+
 int
 main(void)
 {
@@ -58,6 +69,7 @@ main(void)
 		cmocka_unit_test(test_run_status_rows),
 		cmocka_unit_test(test_run_status_unknown_is_internal),
 		cmocka_unit_test(test_ipc_role_names),
+		cmocka_unit_test(test_box_class_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
