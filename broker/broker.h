@@ -25,7 +25,7 @@ struct run;
 #define QUEUE_MAX 256u
 #define PROFILES_MAX 8u
 #define FRONTS_MAX 2048u /* above BAILEY_CONNECTIONS: one whose end was not heard of yet counts */
-#define FRONTS_UNREAD_MAX ((size_t)512 << 20) /* of our 2 GiB */
+#define FRONTS_UNREAD_MAX ((size_t)512 << 20) /* of the 2 GiB that RLIMIT_AS leaves us */
 #define PRINCIPAL_FRONTS_MAX 512u             /* of one http principal: the others find room */
 #define BOXES_MAX 512u
 #define POOL_CAP 4u /* warm or starting boxes of all pools together */

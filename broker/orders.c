@@ -32,7 +32,7 @@ orders_send(struct broker *b, const struct ipc_row *row)
 }
 
 static void
-on_watch_ok(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_watch_ok(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct box *x = box_find(ctx, row->u.watch_ok.box);
 
@@ -52,7 +52,7 @@ first_baseline(struct box *x)
 }
 
 static void
-on_watch_held(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_watch_held(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 	struct box *x = box_find(b, row->u.watch_held.box);
@@ -65,7 +65,7 @@ on_watch_held(void *ctx, struct link *l, const struct ipc_row *row)
 
 /* Without its descriptor, for want of a place, the figure is not available. */
 static void
-on_watch_counter(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_watch_counter(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 	struct box *x = box_find(b, row->u.watch_counter.box);
@@ -91,7 +91,7 @@ withdraw_unused(struct box *x, uint32_t cause)
 }
 
 static void
-on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct box *x = box_find(ctx, row->u.watch_killed.box);
 
@@ -105,7 +105,7 @@ on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_watch_kept(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_watch_kept(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)l;
 	resume_on_kept(ctx, &row->u.watch_kept);
@@ -121,7 +121,7 @@ on_done(void *ctx, uint64_t tag, const struct engine_result *r)
 }
 
 static void
-on_order_kill(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_order_kill(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	const struct ipc_order_kill *m = &row->u.order_kill;
 	struct broker *b = ctx;
@@ -148,7 +148,7 @@ on_removed_unknown(void *ctx, uint64_t tag, const struct engine_result *r)
 }
 
 static void
-on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	const struct ipc_order_remove *m = &row->u.order_remove;
 	struct broker *b = ctx;
@@ -178,14 +178,14 @@ on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static const struct link_route routes[] = {
-	{.num = IPC_NUM_watch_ok, .handler = on_watch_ok},
-	{.num = IPC_NUM_watch_held, .handler = on_watch_held},
-	{.num = IPC_NUM_watch_counter, .handler = on_watch_counter},
-	{.num = IPC_NUM_watch_killed, .handler = on_watch_killed},
-	{.num = IPC_NUM_order_kill, .handler = on_order_kill},
-	{.num = IPC_NUM_order_remove, .handler = on_order_remove},
+	{.num = IPC_NUM_watch_ok, .handler = broker_on_watch_ok},
+	{.num = IPC_NUM_watch_held, .handler = broker_on_watch_held},
+	{.num = IPC_NUM_watch_counter, .handler = broker_on_watch_counter},
+	{.num = IPC_NUM_watch_killed, .handler = broker_on_watch_killed},
+	{.num = IPC_NUM_order_kill, .handler = broker_on_order_kill},
+	{.num = IPC_NUM_order_remove, .handler = broker_on_order_remove},
 	{.num = IPC_NUM_sweep_verdict, .handler = broker_on_sweep_verdict},
-	{.num = IPC_NUM_watch_kept, .handler = on_watch_kept},
+	{.num = IPC_NUM_watch_kept, .handler = broker_on_watch_kept},
 };
 
 /* All a new reaper must hear about a box; watch rows are idempotent. */

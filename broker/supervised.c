@@ -14,7 +14,7 @@
 #define OWNER_MEMORY_PART 2u /* of what all may have: one owner leaves as much to the others */
 
 static void
-on_settings(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_settings(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 
@@ -27,7 +27,7 @@ on_settings(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_engine(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_engine(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 
@@ -39,7 +39,7 @@ on_engine(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_engine_pem(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_engine_pem(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 
@@ -50,7 +50,7 @@ on_engine_pem(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_configured(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_configured(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 
@@ -65,7 +65,7 @@ on_configured(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_token(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_token(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)l;
 	if (auth_on_token(ctx, &row->u.token) < 0)
@@ -73,7 +73,7 @@ on_token(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_tokens_end(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_tokens_end(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)l;
 	if (auth_on_tokens_end(ctx, &row->u.tokens_end) < 0)
@@ -91,7 +91,7 @@ broker_on_fd(void *ctx, struct link *l, int fd)
 }
 
 static void
-on_peer(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_peer(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	struct broker *b = ctx;
 	const struct ipc_peer *m = &row->u.peer;
@@ -110,37 +110,37 @@ on_peer(void *ctx, struct link *l, const struct ipc_row *row)
 }
 
 static void
-on_layers(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_layers(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)l;
 	health_layers(ctx, &row->u.layers);
 }
 
 static void
-on_stop(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_stop(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)l;
 	broker_stop(ctx, row->u.stop.grace_ms);
 }
 
 static void
-on_status_ask(void *ctx, struct link *l, const struct ipc_row *row)
+broker_on_status_ask(void *ctx, struct link *l, const struct ipc_row *row)
 {
 	(void)l;
 	report_status(ctx, row->u.status_ask.query);
 }
 
 static const struct link_route routes[] = {
-	{.num = IPC_NUM_settings, .handler = on_settings, .once = true},
-	{.num = IPC_NUM_engine, .handler = on_engine, .once = true},
-	{.num = IPC_NUM_engine_pem, .handler = on_engine_pem},
-	{.num = IPC_NUM_configured, .handler = on_configured, .once = true},
-	{.num = IPC_NUM_token, .handler = on_token},
-	{.num = IPC_NUM_tokens_end, .handler = on_tokens_end},
-	{.num = IPC_NUM_peer, .handler = on_peer},
-	{.num = IPC_NUM_layers, .handler = on_layers},
-	{.num = IPC_NUM_status_ask, .handler = on_status_ask},
-	{.num = IPC_NUM_stop, .handler = on_stop},
+	{.num = IPC_NUM_settings, .handler = broker_on_settings, .once = true},
+	{.num = IPC_NUM_engine, .handler = broker_on_engine, .once = true},
+	{.num = IPC_NUM_engine_pem, .handler = broker_on_engine_pem},
+	{.num = IPC_NUM_configured, .handler = broker_on_configured, .once = true},
+	{.num = IPC_NUM_token, .handler = broker_on_token},
+	{.num = IPC_NUM_tokens_end, .handler = broker_on_tokens_end},
+	{.num = IPC_NUM_peer, .handler = broker_on_peer},
+	{.num = IPC_NUM_layers, .handler = broker_on_layers},
+	{.num = IPC_NUM_status_ask, .handler = broker_on_status_ask},
+	{.num = IPC_NUM_stop, .handler = broker_on_stop},
 };
 
 /* Nobody is left to work for, and nobody to restart what dies: the guests end

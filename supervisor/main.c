@@ -31,7 +31,7 @@ static const char usage[] =
 static void
 print_tables(void)
 {
-	puts("# environment of private mode (options.def)");
+	puts("# environment (options.def)");
 	options_print();
 	puts("\n# links (wiring.c); the supervisor has one to each");
 	for (size_t i = 0; i < WIRING_LINKS; i++)

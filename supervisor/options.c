@@ -1,5 +1,5 @@
 /*
- * supervisor/options.c - the environment variables of private mode.
+ * supervisor/options.c - the environment variables of baileyd, in every mode.
  * Runs in: baileyd, before anything is started.
  * Input: the environment of the user who starts the tree; trusted as far as the
  *	user's own rights go, checked so that a slip gets a clear answer.

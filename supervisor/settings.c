@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define BOX_ID 10001u /* user and group inside every sandbox of a private tree */
+#define BOX_ID 10001u /* user and group inside every sandbox */
 
 /* FNV-1a over 128 bits. Not a secret: it only keeps the containers of different users and
  * machines on one engine apart. */

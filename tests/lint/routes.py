@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Every row of messages.def has a sender and, in each room that receives it, exactly one route;
-no room routes a row that the table does not let it receive."""
+no room routes a row that the table does not let it receive, and a handler is named for both."""
 
 import re
 
@@ -25,13 +25,15 @@ def main():
     code = {room: [(name, tree.strip_c(tree.read(name))) for name in tree.c_files()
                    if tree.room_of(name) == room] for room in ROOMS.values()}
 
-    wrong = []
+    wrong, names = [], []
     for room, sources in code.items():
         seen = {}
         for name, text in sources:
             # a route is a braced initialiser: {.num = IPC_NUM_x, .handler = f …} or {IPC_NUM_x, f …}
-            for row in re.findall(r"\{\s*(?:\.num\s*=\s*)?IPC_NUM_(\w+),\s*(?:\.handler\s*=\s*)?\w+\s*[,}]", text):
+            for row, handler in re.findall(r"\{\s*(?:\.num\s*=\s*)?IPC_NUM_(\w+),\s*(?:\.handler\s*=\s*)?(\w+)\s*[,}]", text):
                 seen.setdefault(row, []).append(name)
+                if handler not in (f"{room}_on_{row}", f"{room}_on_row"):
+                    names.append(f"{name}: {handler} for {row}, not {room}_on_{row}")
         for row, places in sorted(seen.items()):
             if room not in rows.get(row, ([], []))[1]:
                 wrong.append(f"{places[0]}: a route for {row}, which {room} never receives")
@@ -41,6 +43,7 @@ def main():
             if room in received and row not in seen:
                 wrong.append(f"{room}: no route for {row}")
     lint.check(f"each of {len(rows)} rows has one route at each receiver", wrong)
+    lint.check("a handler is called <room>_on_<row>, or _on_row where one takes several", names)
 
     # ipc/report.c speaks for broker and reaper, which call it
     report = [("ipc/report.c", tree.strip_c(tree.read("ipc/report.c")))]

@@ -1,4 +1,4 @@
-/* supervisor/options.c: the variables of private mode, good and bad. */
+/* supervisor/options.c: the variables of baileyd, good and bad. */
 #include "test.h"
 #include "supervisor.h"
 
