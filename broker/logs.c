@@ -12,11 +12,17 @@
 #define READ_MAX (UINT32_C(1) << 20)
 #define BUSY_RETRY_MS 1000u
 
-/* Foreign, unknown and malformed ids get the same answer; its words are the frontend's. */
+/* Foreign, unknown and malformed ids get the same answer; its words are the frontend's. The owner
+ * of a sandbox hears that this one has nothing to read. */
 static void
-not_found(struct link *l, uint64_t call)
+not_found(const struct front *f, const struct ipc_log_read *m)
 {
-	(void)link_send(l, IPC_ROW(log_end, .call = call, .status = RUN_not_found));
+	const char *words = sandbox_is_of(f, &m->id)
+				    ? "Nothing has run in this sandbox, or it is kept no longer."
+				    : "";
+
+	(void)link_send(f->link, IPC_ROW(log_end, .call = m->call, .status = RUN_not_found,
+					 .message = IPC_STR(words)));
 }
 
 static void
@@ -64,7 +70,7 @@ broker_on_log_read(void *ctx, struct link *l, const struct ipc_row *row)
 	if (m->id.len == 32 && str_copy(id, sizeof(id), m->id.data, m->id.len) == 0)
 		run = store_find(s, id, f->owner);
 	if (run == STORE_NONE) {
-		not_found(l, m->call);
+		not_found(f, m);
 		return;
 	}
 	store_extent(s, run, m->stream, &x);

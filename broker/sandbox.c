@@ -271,6 +271,12 @@ sandbox_known(const struct broker *b, const char *id)
 	return idmap_get(b->sandboxes.by_id, key_of(id, 32)) != NULL;
 }
 
+bool
+sandbox_is_of(const struct front *f, const struct ipc_str *id)
+{
+	return sandbox_find(f, id) != NULL;
+}
+
 int
 sandbox_restore(struct broker *b, struct sandbox *s, struct box *x)
 {

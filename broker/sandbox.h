@@ -45,6 +45,7 @@ void sandbox_front_gone(struct front *f); /* ends those that end with it */
 /* Of a former broker: living in x, or (x NULL) ended. -EEXIST. */
 int sandbox_restore(struct broker *b, struct sandbox *s, struct box *x);
 bool sandbox_known(const struct broker *b, const char *id);
+bool sandbox_is_of(const struct front *f, const struct ipc_str *id); /* of its owner */
 void sandbox_front_back(struct front *f);  /* a frontend of a former broker's sandboxes came */
 void sandbox_fronts_due(struct broker *b); /* those that have not come will not */
 /* A run of a former broker's that f asks for is not there. */

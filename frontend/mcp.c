@@ -163,6 +163,7 @@ log_level_ok(struct frontend *fe, struct reply_to *to, const cJSON *params)
 
 	if (level == NULL || notify_level(level, &to->log_level) == 0)
 		return true;
+	to->refused = true; /* as for the rest of the envelope */
 	rpc_send_error(fe, to, RPC_PARAMS, NULL, "_meta " META_LOG_LEVEL " must be a log level");
 	return false;
 }

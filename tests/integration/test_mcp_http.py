@@ -269,6 +269,7 @@ class Modern(unittest.TestCase):
                  ("tools/call", {"name": "no_such", "arguments": {}}, {}, 200, -32602),
                  ("tools/list", {"cursor": "x"}, {}, 200, -32602),
                  ("tools/list", {"_meta": bad_meta}, {}, 400, -32602),
+                 ("tools/list", {"_meta": dict(ENVELOPE, **{"io.modelcontextprotocol/logLevel": "loud"})}, {}, 400, -32602),
                  ("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "x"}},
                   {"version": "x"}, 400, -32022))
         with HttpRig() as rig:

@@ -349,6 +349,24 @@ test_a_whole_run(void **state)
 	assert_int_equal(rd.end.status, RUN_cancelled);
 }
 
+/* Its owner is not told that there is no such sandbox; others are. */
+static void
+test_a_sandbox_without_a_run(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1001);
+	char id[33];
+
+	(void)state;
+	w->b.settings.flags |= SETTINGS_NO_POOL;
+	(void)snprintf(id, sizeof(id), "%s", stay(c, 0));
+	connect_as(1001);
+	ask((struct ipc_log_read){.id = IPC_STR(id), .stream = STREAM_STDOUT, .limit = 100});
+	assert_int_equal(rd.end.status, RUN_not_found);
+	assert_non_null(strstr(rd.message, "Nothing has run in this sandbox"));
+	connect_as(1002);
+	not_found(id);
+}
+
 int
 main(void)
 {
@@ -360,6 +378,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_too_much_is_unread, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_out_of_range_costs_the_link, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_a_whole_run, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_sandbox_without_a_run, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
