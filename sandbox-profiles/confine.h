@@ -47,7 +47,7 @@ struct confine_plan {
 	bool bind_readonly;    /* bindro=1 */
 	bool debug;            /* debug=1: log level debug */
 	bool events;           /* events=1: log level info, what a server tells */
-	bool log_only;         /* confine=log: filter logs instead of killing; debug builds only */
+	bool log_only;         /* confine=log: filter only logs; refused by what is shipped */
 	char engine[8];        /* engine=unix|tcp: picks the broker's table */
 };
 /* Parses argv[1..]; unknown words are -EINVAL. ret->table is left as it is: set it before. The

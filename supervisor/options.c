@@ -172,14 +172,12 @@ parse_debug(struct options *o, const char *s)
 static int
 parse_confine(struct options *o, const char *s)
 {
-	if (*s != '\0' && strcmp(s, "log") != 0)
-		return -EINVAL;
-#ifdef NDEBUG
-	if (*s != '\0')
-		return -EINVAL;
-#endif
 	o->confine_log = *s != '\0';
-	return 0;
+#ifdef BAILEY_CONFINE_LOG
+	return o->confine_log && strcmp(s, "log") != 0 ? -EINVAL : 0;
+#else
+	return o->confine_log ? -EINVAL : 0;
+#endif
 }
 
 static const struct {

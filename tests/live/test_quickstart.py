@@ -56,6 +56,13 @@ class Quickstart(unittest.TestCase):
                                   capture_output=True, timeout=30, check=True)
             self.assertEqual(json.loads(done.stdout)["result"]["serverInfo"]["name"], "bailey", name)
 
+    def check_release(self, program):
+        """No variable takes the filters of what is shipped away."""
+        done = subprocess.run([program, "--private", "--stdio"], env={**os.environ, "BAILEY_CONFINE": "log"},
+                              stdin=subprocess.DEVNULL, text=True, capture_output=True, timeout=30, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertIn("BAILEY_CONFINE=log: must be empty", done.stderr)
+
     def test_first_and_again(self):
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o755)
@@ -65,6 +72,7 @@ class Quickstart(unittest.TestCase):
             text, _ = self.run_it(clone)
             self.check_demo(text)
             self.check_configuration(text, clone / "build" / "release" / "bin" / "bailey")
+            self.check_release(clone / "build" / "release" / "bin" / "baileyd")
             again, seconds = self.run_it(clone, SUDO_USER="nobody")
             self.check_demo(again)
             self.assertLess(seconds, SECONDS_AGAIN)

@@ -88,6 +88,24 @@ test_good_values(void **state)
 		GOOD(names[i], "");
 }
 
+/* What is shipped, and preset asan, are built without: nobody's environment takes a filter away. */
+static void
+test_filters_only_log_where_built_for_it(void **state)
+{
+	struct options o;
+	char error[256];
+
+	(void)state;
+	int r = with("BAILEY_CONFINE", "log", &o, error, sizeof(error));
+#ifdef BAILEY_CONFINE_LOG
+	assert_int_equal(r, 0);
+	assert_true(o.confine_log);
+#else
+	assert_int_equal(r, -EINVAL);
+	assert_ptr_equal(strstr(error, "BAILEY_CONFINE=log: must be empty"), error);
+#endif
+}
+
 static void
 test_bad_values_name_the_variable(void **state)
 {
@@ -149,6 +167,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_defaults, setup),
 		cmocka_unit_test_setup(test_good_values, setup),
+		cmocka_unit_test_setup(test_filters_only_log_where_built_for_it, setup),
 		cmocka_unit_test_setup(test_bad_values_name_the_variable, setup),
 		cmocka_unit_test_setup(test_long_values, setup),
 	};
