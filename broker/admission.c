@@ -21,6 +21,7 @@
 
 #include "broker.h"
 
+#define OWNER_MEMORY_PART 2u /* of all memory: one owner leaves as much to the others */
 #define CROWD_RETRY_MS 10000u
 #define OVERTAKEN_MS 5000u /* so long a run that does not fit is passed over … */
 #define RESERVED_MS 10000u /* … and so long, then, nothing else starts */
@@ -64,6 +65,13 @@ admission_dequeue(struct run *r)
 	r->owner->queued--;
 	r->b->queued--;
 	r->waits = false;
+}
+
+void
+admission_caps(struct broker *b)
+{
+	b->memory_max_bytes = policy_total_memory(&b->settings);
+	b->owner_memory_max_bytes = b->memory_max_bytes / OWNER_MEMORY_PART;
 }
 
 bool

@@ -63,6 +63,7 @@ policy_decide(const struct settings *s, const struct ipc_call_submit *req, struc
 int
 policy_decide_within(const struct settings *s, const struct profile *p, const struct limits *have,
 		     const struct ipc_call_submit *req, struct decision *ret);
+uint64_t policy_total_memory(const struct settings *s); /* of all sandboxes together */
 void policy_maxima(const struct settings *s, const struct profile *p, struct limits *ret);
 /* The limits of a pool's boxes: the profile's defaults under the tree's maxima. */
 void policy_defaults(const struct settings *s, const struct profile *p, struct limits *ret);
@@ -181,6 +182,7 @@ void admission_tick(struct broker *b, uint64_t now_ms);
 void admission_count(struct box *x, struct owner *o); /* x now counts for o (NULL: the pool) */
 void admission_uncount(struct box *x);
 void admission_resize(struct box *x, const struct limits *to);
+void admission_caps(struct broker *b); /* from what the settings say of the host */
 bool admission_fits(struct broker *b, uint64_t memory_bytes);
 /* The most memory the sandboxes of o may have together. */
 uint64_t admission_owner_max(const struct broker *b, const struct owner *o);

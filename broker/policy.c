@@ -32,20 +32,26 @@ policy_whole_cpus(uint32_t cpus_milli)
 static uint32_t
 max_cpus(const struct settings *s, const struct profile *p)
 {
-	uint64_t m = p->cpus_max_milli;
+	uint64_t m = s->max_cpus_milli ? s->max_cpus_milli : p->cpus_max_milli;
 
-	if (s->max_cpus_milli)
-		m = least(m, s->max_cpus_milli);
 	if (s->host_cpus)
 		m = least(m, (uint64_t)s->host_cpus * 1000);
 	return (uint32_t)m;
 }
 
+uint64_t
+policy_total_memory(const struct settings *s)
+{
+	return s->host_memory_bytes / 100 * BOXES_MEMORY_PERCENT;
+}
+
+/* The tree's maximum stands for the profile's; more than all may have together nobody can get. */
 static uint64_t
 max_memory(const struct settings *s, const struct profile *p)
 {
-	return s->max_memory_bytes ? least(p->memory_max_bytes, s->max_memory_bytes)
-				   : p->memory_max_bytes;
+	uint64_t m = s->max_memory_bytes ? s->max_memory_bytes : p->memory_max_bytes;
+
+	return s->host_memory_bytes ? least(m, policy_total_memory(s)) : m;
 }
 
 /* Both tmpfs together may take half of memory, so that a full disk is not an OOM. */

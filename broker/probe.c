@@ -129,6 +129,19 @@ on_image(void *ctx, const struct engine_result *r, const char *image_id)
 	}
 }
 
+/* A remote engine's sandboxes have that machine's processors and memory, not this one's. */
+static void
+note_host(struct broker *b, const struct engine_info *info)
+{
+	if (probe_local(b))
+		return;
+	if (info->cpus)
+		b->settings.host_cpus = info->cpus;
+	if (info->memory_bytes)
+		b->settings.host_memory_bytes = info->memory_bytes;
+	admission_caps(b);
+}
+
 static void
 on_info(void *ctx, const struct engine_result *r, const struct engine_info *info)
 {
@@ -145,6 +158,7 @@ on_info(void *ctx, const struct engine_result *r, const struct engine_info *info
 	}
 	b->probe.info = *info;
 	b->probe.have_info = true;
+	note_host(b, info);
 	engine_image(b->engine, b->settings.image, q, on_image);
 }
 

@@ -11,7 +11,6 @@
 #include "broker.h"
 
 #define SUPERVISOR_QUEUE_MAX ((size_t)512 << 10) /* a status with all its leases is 100 KiB */
-#define OWNER_MEMORY_PART 2u /* of what all may have: one owner leaves as much to the others */
 
 static void
 broker_on_settings(void *ctx, struct link *l, const struct ipc_row *row)
@@ -21,8 +20,7 @@ broker_on_settings(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (settings_copy(&row->u.settings, &b->settings) < 0)
 		fatal("settings the broker cannot use");
-	b->memory_max_bytes = b->settings.host_memory_bytes / 100 * BOXES_MEMORY_PERCENT;
-	b->owner_memory_max_bytes = b->memory_max_bytes / OWNER_MEMORY_PART;
+	admission_caps(b);
 	b->have_settings = true;
 }
 

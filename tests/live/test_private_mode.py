@@ -54,6 +54,14 @@ class PrivateMode(unittest.TestCase):
 
         self.with_env({"MAX_MEMORY_MB": "300"}, body)
 
+    def test_a_maximum_beyond_the_profile_s(self):
+        def body(tree):
+            r = tree.run("bash", "echo x", memory_mb=2100)
+            self.assertEqual((r["status"], r["limits"]["memory_bytes"]), ("ok", 2100 * MIB), r)
+            self.assertEqual(tree.health()["limits"]["memory_max_bytes"], 2100 * MIB)
+
+        self.with_env({"MAX_MEMORY_MB": "2100"}, body)
+
     def test_max_cpu_cores(self):
         def body(tree):
             r = tree.run("bash", "echo x", cpus=0.5)

@@ -101,6 +101,25 @@ test_the_trees_maxima_bind_requests_and_defaults(void **state)
 	policy_maxima(&s, profile_find("", 0), &most);
 	assert_int_equal(most.cpus_milli, 500);
 	assert_int_equal(most.memory_bytes, 256 * MB);
+	/* They replace what the profile has, in both directions. */
+	s = settings();
+	s.max_memory_bytes = 8192 * MB;
+	s.max_cpus_milli = 6000;
+	m = (struct ipc_call_submit){
+		.box_class = BOX_SHELL, .memory_bytes = 8192 * MB, .cpus_milli = 6000};
+	assert_int_equal(policy_decide(&s, &m, &d), 0);
+	assert_int_equal(d.limits.memory_bytes, 8192 * MB);
+	assert_int_equal(d.limits.cpus_milli, 6000);
+	assert_int_equal(d.limits.workspace_bytes, 192 * MB);
+	m.memory_bytes++;
+	assert_int_equal(policy_decide(&s, &m, &d), -EPERM);
+	/* What all sandboxes may have together is the most that one can. */
+	s.host_memory_bytes = 8192 * MB;
+	policy_maxima(&s, profile_find("", 0), &most);
+	assert_int_equal(most.memory_bytes, policy_total_memory(&s));
+	assert_true(most.memory_bytes > 6143 * MB && most.memory_bytes <= 6144 * MB);
+	m.memory_bytes = 6145 * MB;
+	assert_int_equal(policy_decide(&s, &m, &d), -EPERM);
 	s = settings();
 	s.host_cpus = 1; /* the engine refuses more than there are */
 	m = (struct ipc_call_submit){.box_class = BOX_SHELL, .profile = IPC_STR("build")};

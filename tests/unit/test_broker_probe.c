@@ -67,6 +67,33 @@ test_words(void **state)
 			    "The container engine cannot be used: not an engine");
 }
 
+/* Caps are those of the machine that the sandboxes are on. */
+static void
+test_a_remote_engine_brings_its_own_figures(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t here = w->b.memory_max_bytes, call;
+
+	(void)state;
+	fake.info.cpus = 1;
+	fake.info.memory_bytes = UINT64_C(1) << 30;
+	call = submit(c, BOX_SHELL);
+	assert_true(ended(c, call));
+	assert_int_equal(w->b.memory_max_bytes, here);
+	w->b.settings.flags = SETTINGS_NO_POOL;
+	probe_again(&w->b);
+	world_settle();
+	assert_int_equal(w->b.settings.host_cpus, 1);
+	assert_int_equal(w->b.memory_max_bytes, (UINT64_C(1) << 30) / 100 * 75);
+	assert_int_equal(w->b.owner_memory_max_bytes, w->b.memory_max_bytes / 2);
+	fake.info.cpus = 0; /* an engine that does not say */
+	fake.info.memory_bytes = 0;
+	probe_again(&w->b);
+	world_settle();
+	assert_int_equal(w->b.settings.host_cpus, 1);
+	assert_int_equal(w->b.memory_max_bytes, (UINT64_C(1) << 30) / 100 * 75);
+}
+
 /* What to do is told where we know it, and nothing is invented where we do not. */
 static void
 test_words_of_a_failed_start(void **state)
@@ -229,6 +256,7 @@ main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
 		T(test_statuses_of_errors),
 		T(test_words),
+		T(test_a_remote_engine_brings_its_own_figures),
 		T(test_words_of_a_failed_start),
 		T(test_no_answer_in_time),
 		T(test_questions_do_not_pile_up),
