@@ -77,7 +77,9 @@ static const struct {
 	 "  -m MB        memory limit, MAX_MEMORY_MB or 2048 at most; 512 where none is given\n\n"
 	 "What is piped in beside a FILE is its stdin, read to its end first. The code has no\n"
 	 "network and sees no file of this machine; nothing can be switched on for it.\n\n"
-	 "Exit code: the code's own; 124 when its time was over, 125 when it could not be run.\n"},
+	 "Exit code: the code's own, 128 and the number where a signal ended it; 124 when its time\n"
+	 "was over, 125 when it could not be run. What it wrote comes as it is, but on a terminal\n"
+	 "what that would obey is escaped; the first 24 KiB and the last 8 KiB of each stream.\n"},
 	{"image",
 	 "Usage: bailey image build [slim|full]\n\n"
 	 "Builds the sandbox image on the engine from packages of the distribution, with your\n"

@@ -3,8 +3,8 @@
  * path an agent takes.
  * Runs in: the calling user's terminal.
  * Input: argv and the file, trusted like the user; the run's output, hostile:
- *   it comes back escaped by the frontend and is undone only when it is not a
- *   terminal that would read it.
+ *   it comes back escaped by the frontend, which is undone where it does not go
+ *   to a terminal that would obey it.
  * Owns: the private tree while the run lasts.
  */
 #include "cli.h"
@@ -202,16 +202,83 @@ build_arguments(const struct run_options *o)
 	return arguments;
 }
 
-/* Head, a note of what was left out, tail. Escaped text goes out as it is: it was hostile. */
+static size_t
+put_utf8(char *out, uint32_t c)
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	for (size_t i = n - 1; i > 0; i--, c >>= 6)
+		out[i] = (char)(0x80 | (c & 0x3f));
+	out[0] = (char)((0xf00u >> n & 0xf0) | c);
+	return n;
+}
+
+/* In place: a doubled backslash is one, \u{HEX} a code point; the result is never longer. */
+static size_t
+undo_escapes(char *text)
+{
+	size_t n = 0;
+
+	for (const char *p = text; *p != '\0';) {
+		uint32_t c = 0;
+		int digits = 0, end = 0;
+
+		if (p[0] == '\\' && p[1] == '\\') {
+			text[n++] = '\\';
+			p += 2;
+			continue;
+		}
+		if (strncmp(p, "\\u{", 3) == 0) {
+			for (digits = 0; digits < 7 && p[3 + digits] != '\0'; digits++) {
+				const char *hex = "0123456789ABCDEF",
+					   *at = strchr(hex, p[3 + digits]);
+				if (at == NULL)
+					break;
+				c = c << 4 | (uint32_t)(at - hex);
+			}
+			end = digits > 0 && p[3 + digits] == '}' && c <= 0x10ffff ? digits + 4 : 0;
+		}
+		if (end > 0)
+			n += put_utf8(text + n, c);
+		else
+			text[n++] = *p;
+		p += end > 0 ? end : 1;
+	}
+	return n;
+}
+
+/* The bytes of the run where nobody obeys them; on a terminal the safe form stays. */
 static void
-print_stream(const cJSON *result, const char *key, FILE *out)
+print_part(char *text, const char *encoding, bool terminal, FILE *out)
+{
+	size_t len = strlen(text);
+	struct buf bytes;
+
+	buf_init(&bytes, len);
+	if (!terminal && strcmp(encoding, "base64") == 0 && base64_decode(&bytes, text, len) == 0)
+		(void)fwrite(buf_data(&bytes), 1, buf_len(&bytes), out);
+	else if (!terminal && strcmp(encoding, "escaped") == 0)
+		(void)fwrite(text, 1, undo_escapes(text), out);
+	else
+		(void)fwrite(text, 1, len, out);
+	buf_done(&bytes);
+}
+
+/* Head, a note of what was left out, tail. */
+static void
+print_stream(const cJSON *result, const char *key, bool terminal, FILE *out)
 {
 	char name[32];
 
 	(void)snprintf(name, sizeof(name), "%s_encoding", key);
-	if (strcmp(mcp_result_str(result, name), "base64") == 0)
+	const char *encoding = mcp_result_str(result, name);
+	if (terminal && strcmp(encoding, "base64") == 0)
 		cli_error("%s is not UTF-8; shown as base64", key);
-	fputs(mcp_result_str(result, key), out);
+	cleanup_free char *head = xstrdup(mcp_result_str(result, key));
+	print_part(head, encoding, terminal, out);
 	(void)snprintf(name, sizeof(name), "%s_omitted_bytes", key);
 	double omitted = mcp_result_num(result, name, 0);
 	if (omitted > 0) {
@@ -219,29 +286,44 @@ print_stream(const cJSON *result, const char *key, FILE *out)
 		cli_error("%.0f bytes of %s left out here; write long results to a file", omitted,
 			  key);
 		(void)snprintf(name, sizeof(name), "%s_tail", key);
-		fputs(mcp_result_str(result, name), out);
+		cleanup_free char *tail = xstrdup(mcp_result_str(result, name));
+		print_part(tail, encoding, terminal, out);
 	}
 	(void)fflush(out); /* a closed reader is no fault of the run */
 }
 
-static int
-exit_code_of(const cJSON *result)
+static void
+print_reason(const cJSON *result, const char *status)
 {
-	const char *status = mcp_result_str(result, "status");
-
-	if (strcmp(status, "ok") == 0 || strcmp(status, "nonzero") == 0)
-		return (int)mcp_result_num(result, "exit_code", CLI_NOT_RUN);
-	if (strcmp(status, "signaled") == 0)
-		return 128 + (int)mcp_result_num(result, "signal", 0);
 	const char *message = mcp_result_str(result, "message");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(result, "content");
 	const cJSON *text =
 		cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(content, 0), "text");
-	cli_error("%s%s%s", status[0] != '\0' ? status : "not run", ": ",
+	cli_error("%s: %s", status[0] != '\0' ? status : "not run",
 		  message[0] != '\0'     ? message
 		  : cJSON_IsString(text) ? text->valuestring
 					 : "no reason given");
-	return strcmp(status, "timed_out") == 0 ? CLI_TIMED_OUT : CLI_NOT_RUN;
+}
+
+/* A limit that was met does not change how the code ended (oom_killed, disk_full …). */
+static int
+exit_code_of(const cJSON *result)
+{
+	static const char *const plain[] = {"ok", "nonzero", "signaled"};
+	const char *status = mcp_result_str(result, "status");
+	double code = mcp_result_num(result, "exit_code", -1);
+	double signal = mcp_result_num(result, "signal", 0);
+	bool said = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(plain); i++)
+		said = said || strcmp(status, plain[i]) == 0;
+	if (!said)
+		print_reason(result, status);
+	if (strcmp(status, "timed_out") == 0)
+		return CLI_TIMED_OUT;
+	if (signal > 0)
+		return 128 + (int)signal;
+	return code >= 0 ? (int)code : CLI_NOT_RUN;
 }
 
 int
@@ -265,8 +347,8 @@ cmd_run(int argc, char **argv)
 	cJSON *result = mcp_call(&client, "execute_code", arguments, false, NULL);
 	int code = CLI_NOT_RUN;
 	if (result != NULL) {
-		print_stream(result, "stdout", stdout);
-		print_stream(result, "stderr", stderr);
+		print_stream(result, "stdout", isatty(STDOUT_FILENO) == 1, stdout);
+		print_stream(result, "stderr", isatty(STDERR_FILENO) == 1, stderr);
 		code = exit_code_of(result);
 		cJSON_Delete(result);
 	}

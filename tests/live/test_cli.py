@@ -52,6 +52,9 @@ class Run(unittest.TestCase):
                 self.case((137, b"w\n"), at["b.sh"], "w", user=user)
                 self.case((0, b"5\n"), at["c.mjs"], user=user)
                 self.case((0, b"2\n"), "-l", "node", "-", user=user, stdin=b"console.log(1 + 1)")
+                self.case((3, b"\\ \x1b[1m\x00\n"), "-l", "bash", "-", user=user, stdin=rb"printf '\\ \033[1m\0\n'; exit 3")
+                err = self.case((5, b"\xff\n"), "-l", "bash", "-", user=user, stdin=rb"printf '\xff\n'; cat /dev/zero >big 2>&-; exit 5")
+                self.assertIn(b"disk_full", err)
                 err = self.case((124, b"begun\n"), "-l", "bash", "-t", "1", "-m", "64", "-", user=user,
                                 stdin=b"echo begun; sleep 60")
                 self.assertIn(b"timed_out", err)

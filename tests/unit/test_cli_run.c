@@ -81,6 +81,11 @@ test_exit_codes(void **state)
 		{"{\"status\":\"nonzero\",\"exit_code\":7}", 7},
 		{"{\"status\":\"signaled\",\"signal\":9}", 137},
 		{"{\"status\":\"timed_out\"}", CLI_TIMED_OUT},
+		{"{\"status\":\"timed_out\",\"exit_code\":3}", CLI_TIMED_OUT},
+		{"{\"status\":\"disk_full\",\"exit_code\":3,\"signal\":null}", 3},
+		{"{\"status\":\"pids_limit\",\"exit_code\":254}", 254},
+		{"{\"status\":\"oom_killed\",\"exit_code\":null,\"signal\":9}", 137},
+		{"{\"status\":\"lost\",\"exit_code\":null,\"signal\":null}", CLI_NOT_RUN},
 		{"{\"status\":\"engine_unavailable\",\"message\":\"no engine\"}", CLI_NOT_RUN},
 		{"{\"status\":\"ok\"}", CLI_NOT_RUN}, /* no code reported: never an invented 0 */
 		{"{}", CLI_NOT_RUN},
@@ -91,6 +96,40 @@ test_exit_codes(void **state)
 		cJSON *r = result_of(cases[i].structured);
 		assert_int_equal(exit_code_of(r), cases[i].code);
 		cJSON_Delete(r);
+	}
+}
+
+static void
+test_output_comes_as_it_was_written(void **state)
+{
+	static const struct {
+		const char *text, *encoding, *pipe;
+		size_t len;
+	} cases[] = {
+		{"a\\n", "utf-8", "a\\n", 3},
+		{"a\\\\n\\u{1B}[1m", "escaped", "a\\n\033[1m", 7},
+		{"\\u{0}\\u{202E}\\u{E0041}\\u{E9}", "escaped",
+		 "\0\xe2\x80\xae\xf3\xa0\x81\x81\xc3\xa9", 10},
+		{"\\u{}\\u{110000}\\u{1\\", "escaped", "\\u{}\\u{110000}\\u{1\\", 19},
+		{"AP8K", "base64", "\0\xff\n", 3},
+		{"no", "base64", "no", 2}, /* never what it is not */
+		{"", "utf-8", "", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		for (int terminal = 0; terminal < 2; terminal++) {
+			cleanup_free char *text = xstrdup(cases[i].text);
+			char out[64];
+			FILE *f = fmemopen(out, sizeof(out), "w");
+			size_t n = terminal ? strlen(text) : cases[i].len;
+
+			assert_non_null(f);
+			print_part(text, cases[i].encoding, terminal == 1, f);
+			assert_int_equal(ftell(f), n);
+			(void)fclose(f);
+			assert_memory_equal(out, terminal ? cases[i].text : cases[i].pipe, n);
+		}
 	}
 }
 
@@ -128,6 +167,7 @@ main(void)
 		cmocka_unit_test(test_language_of_suffix),
 		cmocka_unit_test(test_parse_options),
 		cmocka_unit_test(test_exit_codes),
+		cmocka_unit_test(test_output_comes_as_it_was_written),
 		cmocka_unit_test(test_code_must_be_text_of_at_most_a_mebibyte),
 	};
 
