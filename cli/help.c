@@ -77,7 +77,8 @@ static const struct {
 	 "  -m MB        memory limit, MAX_MEMORY_MB or 2048 at most; 512 where none is given\n\n"
 	 "What is piped in beside a FILE is its stdin, read to its end first. The code has no\n"
 	 "network and sees no file of this machine; nothing can be switched on for it.\n\n"
-	 "Exit code: the code's own, 128 and the number where a signal ended it; 124 when its time\n"
+	 "Exit code: the code's own, 128 and the number where a signal ended it; 124 when its "
+	 "time\n"
 	 "was over, 125 when it could not be run. What it wrote comes as it is, but on a terminal\n"
 	 "what that would obey is escaped; the first 24 KiB and the last 8 KiB of each stream.\n"},
 	{"image",

@@ -10,6 +10,8 @@ import tempfile
 from test_tree import BUILD
 
 BAILEY = str(BUILD / "bin" / "bailey")
+# what the pass "perturb" sets is for these processes
+MALLOC = {name: value for name, value in os.environ.items() if name.startswith(("GLIBC_", "MALLOC_"))}
 
 
 class ServerCase:
@@ -33,7 +35,7 @@ class ServerCase:
         self.server = subprocess.Popen(
             [BAILEY, "serve", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=open(self.dir / "log", "wb"), cwd="/",
-            env={"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{self.dir}/no-engine.sock"}, **self.as_user)
+            env={"PATH": "/usr/bin:/bin", "DOCKER_HOST": f"unix://{self.dir}/no-engine.sock", **MALLOC}, **self.as_user)
         self.addCleanup(self.stop)
         return self.server.stdout.read().decode()
 

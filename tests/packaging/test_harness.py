@@ -2,6 +2,8 @@
 """The counters are counted: tap-run and report.py, so that "0 failed" can be believed; and what tests
 stand on stands: the fake engine's boxes outlive the connection that started them."""
 
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -144,6 +146,25 @@ class Report(unittest.TestCase):
 
     def test_broken_junit(self):
         self.assertEqual(self.report("a 1 0 0\n", junit="<no")[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+
+class Coverage(unittest.TestCase):
+    def test_sum(self):
+        loader = importlib.machinery.SourceFileLoader("coverage_figure", os.path.join(TOP, "tests", "coverage"))
+        figure = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+        loader.exec_module(figure)
+
+        def document(name, *counts):
+            lines = [{"line_number": number, "count": count} for number, count in enumerate(counts, 1)]
+            return json.dumps({"files": [{"file": name, "lines": lines}]})
+
+        seen = {}
+        # the same file in two programs; absolute, and as a compiler cache names it; no room's file; a header
+        figure.add(seen, document(os.path.join(TOP, "base/buf.c"), 1, 0, 0, 0) + "\n" + document("../../base/buf.c", 0, 2, 0, 0))
+        figure.add(seen, document("../../cli/run.c", 0, 0) + "\n" + document("../../tests/x.c", 1) + "\n" + document("../../base/base.h", 1))
+        self.assertEqual(list(figure.report(seen, False)), [" 50.0 %  base", "  0.0 %  cli", "2 of 6 lines, 33.3 %"])
+        self.assertIn("         50.0 %  base/buf.c", list(figure.report(seen, True)))
+        self.assertEqual(list(figure.report({}, False)), ["0 of 0 lines, 0.0 %"])
 
 
 class Conformance(unittest.TestCase):
