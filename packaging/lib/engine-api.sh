@@ -15,22 +15,25 @@ engine_address() {
 		ENGINE_URL=http://engine
 		;;
 	tcp://*)
-		if [ -n "${DOCKER_TLS_VERIFY:-}${DOCKER_CERT_PATH:-}" ]; then
+		# As the supervisor reads them (supervisor/engine_env.c).
+		local at=${host#tcp://} port=2375 scheme=http
+		if [ -n "${DOCKER_TLS_VERIFY:-}" ]; then
 			local certs=${DOCKER_CERT_PATH:-$HOME/.docker}
 			[ -r "$certs/cert.pem" ] || die "DOCKER_CERT_PATH: cannot read $certs/cert.pem"
-			ENGINE_CURL+=(--cert "$certs/cert.pem" --key "$certs/key.pem")
-			if [ -n "${DOCKER_TLS_VERIFY:-}" ]; then
-				ENGINE_CURL+=(--cacert "$certs/ca.pem")
-			else
-				ENGINE_CURL+=(--insecure)
-			fi
-			ENGINE_URL=https://${host#tcp://}
-		else
-			ENGINE_URL=http://${host#tcp://}
+			ENGINE_CURL+=(--cert "$certs/cert.pem" --key "$certs/key.pem" --cacert "$certs/ca.pem")
+			port=2376 scheme=https
 		fi
+		at=${at%/}
+		[[ $at == *:* && $at != *"]" ]] || at+=:$port
+		ENGINE_URL=$scheme://$at
 		;;
 	*) die "DOCKER_HOST=$host is not supported; use unix:///path or tcp://host:port" ;;
 	esac
+}
+
+# On another machine, as far as anybody here can tell: nothing can be mounted from this one.
+engine_remote() {
+	[[ ${DOCKER_HOST:-} == tcp://* ]]
 }
 
 engine_answers() {

@@ -62,6 +62,20 @@ refuses "image: TLS without certificates" 'cannot read' \
 	env DOCKER_HOST=tcp://127.0.0.1:1 DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH=/nonexistent "$top/sandbox-profiles/image/build" slim
 refuses "image: nothing listens" 'no engine answers at tcp://127.0.0.1:1' \
 	env DOCKER_HOST=tcp://127.0.0.1:1 "$top/sandbox-profiles/image/build" slim
+refuses "image: TLS is what DOCKER_TLS_VERIFY says" 'no engine answers at tcp://127.0.0.1:1' \
+	env DOCKER_HOST=tcp://127.0.0.1:1 DOCKER_CERT_PATH=/nonexistent "$top/sandbox-profiles/image/build" slim
+# Ports as the supervisor takes them where none is said.
+url() { # DOCKER_HOST [NAME=VALUE]
+	# shellcheck disable=SC2016 # another shell's
+	env DOCKER_HOST="$1" "${2:-NOTHING=}" bash -c '. "$0/packaging/lib/common.sh"; . "$0/packaging/lib/engine-api.sh"
+		engine_address; echo "$ENGINE_URL"' "$top"
+}
+touch "$work/cert.pem"
+tap_is "engine: tcp without a port" "$(url tcp://host)" http://host:2375
+tap_is "engine: tcp with a port and a slash" "$(url tcp://host:1/)" http://host:1
+tap_is "engine: IPv6 without a port" "$(url 'tcp://[::1]')" 'http://[::1]:2375'
+tap_is "engine: IPv6 with a port" "$(url 'tcp://[::1]:1')" 'http://[::1]:1'
+tap_is "engine: TLS without a port" "$(DOCKER_CERT_PATH=$work url tcp://host DOCKER_TLS_VERIFY=1)" https://host:2376
 tap_like "image: --hash" "$("$top/sandbox-profiles/image/build" --hash slim)" '^[0-9a-f]{32}$'
 
 # --- a recipe that adds to another ---
@@ -175,6 +189,31 @@ tap_is "image: full's last steps, slim's behind it" "$(hooks)" "full/customize s
 tap_true "image: full's packages, slim's too" \
 	grep -qE '^--include=git,.*python3-matplotlib,.*,nodejs,.*tzdata$' "$work/arguments"
 tap_is "image: sources name the mirror asked for" "$(cat "$work/sources")" "deb http://mirror.example trixie main"
+# An engine elsewhere: the image carries the guest, which the build of the release made.
+copy=$work/clone
+mkdir -p "$copy/packaging" "$copy/sandbox-profiles"
+cp -r "$top/packaging/lib" "$copy/packaging/"
+cp -r "$top/sandbox-profiles/image" "$copy/sandbox-profiles/"
+fake curl <<SH
+for word; do case \$word in https://host:2376/_ping) echo OK && exit ;; esac; done
+exit 22
+SH
+away=(env DOCKER_HOST=tcp://host DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH="$work" BAILEY_IMAGE_MIRROR=http://mirror.example)
+refuses "image: an engine elsewhere, and no guest for it" 'needs Bailey.s guest in it; build the release first, or name its directory with --guest' \
+	"${away[@]}" "$copy/sandbox-profiles/image/build" slim
+guest() {
+	grep -o 'hook=copy-in .*' "$work/arguments" || true
+}
+mkdir -p "$copy/build/release/share/box"
+touch "$copy/build/release/share/box/init"
+rm "$work/arguments"
+refuses "image: an engine elsewhere" 'import: ' "${away[@]}" "$copy/sandbox-profiles/image/build" slim
+tap_is "image: the guest is in it" "$(guest)" "hook=copy-in $copy/build/release/share/box/. /.bailey"
+mkdir -p "$work/share/box"
+touch "$work/share/box/init"
+mv "$copy" "$work/share/scripts"
+refuses "image: an engine elsewhere, by the built recipe" 'import: ' "${away[@]}" "$work/share/scripts/sandbox-profiles/image/build" slim
+tap_is "image: the built guest is in it" "$(guest)" "hook=copy-in $work/share/box/. /.bailey"
 stop_server
 unset DOCKER_HOST
 unfake
