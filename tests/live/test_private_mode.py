@@ -75,6 +75,23 @@ class PrivateMode(unittest.TestCase):
 
         self.with_env({"MAX_CPU_CORES": "0.5"}, body)
 
+    def test_a_cap_over_all_sandboxes_or_a_word_that_there_is_none(self):
+        def body(user):
+            with Tree(user=user) as tree:
+                tree.wait_ready("shell")
+                box = tree.boxes(running=True)[0]["Id"]
+                pid = engine.request("GET", f"/containers/{box}/json")[1]["State"]["Pid"]
+                capped = f"/bailey/{box}" in pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii")
+                told = any(line.startswith("No common cgroup") for line in tree.health()["warnings"])
+                self.assertNotEqual(capped, told)
+                self.assertFalse(capped and (user or os.geteuid() != 0))
+                if capped:
+                    files = ("memory/bailey/memory.limit_in_bytes", "bailey/memory.max")
+                    [limit] = [int(at.read_text()) for at in map(pathlib.Path("/sys/fs/cgroup").joinpath, files) if at.exists()]
+                    self.assertAlmostEqual(limit / (os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")), 0.75, 2)
+
+        for_users(self, body)
+
     def test_sandbox_image(self):
         with another_image() as other:
             def body(tree):

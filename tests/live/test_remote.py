@@ -80,6 +80,7 @@ class Remote(unittest.TestCase):
             with self.subTest(language):
                 result = server.run(language, code)
                 self.assertEqual((result["status"], result["stdout"]), ("ok", "42\n"), result)
+        self.assertIn("The engine is remote: processor files are not bound", "\n".join(server.health()["warnings"]))
         result = server.run("bash", "sleep 60", timeout_seconds=1)
         self.assertEqual(result["status"], "timed_out", result)
 
