@@ -302,7 +302,7 @@ adopt_lost(struct broker *b)
 	while (store_next_lost(b->store, &run_id, &sandbox)) {
 		LOG_EVENT(run_ended, .run = run_id, .sandbox = sandbox[0] ? sandbox : NULL,
 			  .status = run_status_name(RUN_lost));
-		tally_add(TALLY_RUNS + RUN_lost);
+		tally_add(TALLY_RUNS + (uint32_t)RUN_lost);
 	}
 }
 
