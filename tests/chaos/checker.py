@@ -22,7 +22,9 @@ BACK = 15.0  # seconds until a call is served after a fault is over
 FDS = 4  # I6: open files a process may have more than at its first rest
 FDS_A_BOX = {"bailey-reaper": 7, "bailey-broker": 1, "dockerd": 12}
 KB = 4096  # I6: memory, the same way
-DAEMONS = ("dockerd", "containerd")  # their memory and threads are what Go keeps; the report shows them
+OTHERS_KB = 8192  # the same beside another tree, which may keep less output
+# Of the engine's daemons, whose memory and threads are what Go keeps of a burst; a leak is more.
+DAEMONS = {"dockerd": (65536, 192), "containerd": (32768, 64)}  # KB, threads
 SEEN_LATE = 0.5  # I5: seconds the recorder may be behind the engine
 REAPER_AFTER = 0.5  # seconds after a run's time at which the reaper ends its box, if no end was told
 TAKEN_OVER = 2.0  # seconds after a fault until a new broker knows how its runs ended
@@ -36,6 +38,8 @@ SURVIVES = {
     ("containerd", "stop"): OUTAGE, ("client", "cancel"): OUTAGE, ("frontend", "term"): OUTAGE, ("broker", "term"): OUTAGE,
     ("broker", "kill"): OUTAGE,
 }  # fmt: skip
+# Whom the reaper cannot hear of a run's end through while they stand still or are away.
+WORD_COMES_BY = {"guest", "shim", "dockerd", "broker"}
 # What a call may end as where a fault came in between, besides what it wanted.
 SICK = {"lost", "engine_unavailable", "queue_timeout", "start_timeout", "not_found", "cancelled", "timed_out", "busy"}
 
@@ -53,6 +57,7 @@ class Index:
         self.sick = collections.defaultdict(list)  # engine: [[from, to]]
         self.owner = {}  # word: call
         self.dues = collections.defaultdict(list)  # tree: when its runs' times are up
+        self.served = {}  # (fault, tree): when a call was served after it
         for event in events:
             take = getattr(self, "on_" + event["e"], None)
             if take:
@@ -68,12 +73,13 @@ class Index:
         return self.boxes.setdefault(name, {"box": name, "key": None, "engine": None})
 
     def on_tree(self, e):
-        self.trees[e["tree"]] = dict(e, end=None, left=None, closed=None)
+        self.trees[e["tree"]] = dict(e, end=None, left=None, how=None, closed=None)
         self.of_key[e["key"]] = e["tree"]
 
     def on_leaving(self, e):
         tree = self.trees[e["tree"]]
-        tree["left"] = tree["left"] or e["t"]
+        if tree["left"] is None:
+            tree["left"], tree["how"] = e["t"], e["how"]
 
     def on_tree_end(self, e):
         self.trees[e["tree"]]["end"] = e["t"]
@@ -135,8 +141,12 @@ class Index:
 
     def on_fault_over(self, e):
         for fault in self.faults:
-            if fault["n"] == e["n"]:
+            if fault["n"] == e["n"] and fault["over"] is None:
                 fault["over"] = e["t"]
+
+    def on_recovered(self, e):
+        if e["n"] >= 0:
+            self.served.setdefault((e["n"], e["tree"]), e["t"])
 
     def sick_time(self, engine, since, until):
         """Seconds of a span in which the engine was not there."""
@@ -147,14 +157,30 @@ class Index:
         left = self.trees[tree]["left"]
         return left is not None and left <= at
 
-    def faulty(self, tree, since, until):
-        """Faults that a tree may have felt in a span; their echo lasts some seconds."""
+    def faulty(self, tree, since, until, what_stays=False):
+        """Faults that a tree may have felt in a span; their echo lasts some seconds, for what is asked anew only until
+        the next call was served."""
         engine = self.trees[tree]["engine"]
+
+        def heard(fault):
+            if what_stays or (fault["n"], tree) not in self.served:
+                return (fault["over"] or self.last) + BACK
+            return self.served[fault["n"], tree]
+
         return [
             f for f in self.faults
-            if (f["tree"] == tree or (f["tree"] is None and f["engine"] == engine))
-            and f["t"] <= until and (f["over"] or self.last) + BACK >= since
+            if (f["tree"] == tree or (f["tree"] is None and f["engine"] == engine)) and f["t"] <= until and heard(f) >= since
         ]  # fmt: skip
+
+    def owed(self, call):
+        """True where its answer had to come before the connection's end: that came late, or its client, which waits for
+        all it asked, closed it by itself."""
+        tree = self.trees[call["tree"]]
+        closed = tree["closed"]
+        if closed is None:
+            return self.complete or self.last > call["t"] + call["bound"]
+        waited = tree["how"] == "closed" and tree["left"] <= closed
+        return closed > call["t"] + call["bound"] or waited and call["t"] < tree["left"]
 
 
 def engines_own(row):
@@ -217,7 +243,7 @@ def i3(x):
             yield answers[1]["t"], f"{call['call']} was answered {len(answers)} times"
         if closed and answers and answers[0]["t"] > closed:
             yield answers[0]["t"], f"{call['call']} was answered after the connection was closed"
-        if not answers and not closed and call["cancel"] is None and (x.complete or x.last > call["t"] + call["bound"]):
+        if not answers and not call["hung_up"] and call["cancel"] is None and x.owed(call):
             yield x.last, f"{call['call']} ({call['tool']}) has no answer"
         if answers and answers[0]["t"] > call["t"] + call["bound"]:
             yield answers[0]["t"], f"{call['call']} was answered after {answers[0]['t'] - call['t']:.1f} s"
@@ -259,24 +285,33 @@ def i5(x):
             yield x.last, f"box {box['box']} started, and no end of it was told"
 
 
-def grown(name, then, now, boxes):
+def grown(name, then, now, boxes, kb=KB):
+    kb, threads = DAEMONS.get(name, (kb, 0))
     if now["fds"] > then["fds"] + FDS + max(0, boxes) * FDS_A_BOX.get(name, 0):
         yield f"{name} has {now['fds']} open files, had {then['fds']}"
-    if now["threads"] > then["threads"] and name not in DAEMONS:
+    if now["threads"] > then["threads"] + threads:
         yield f"{name} has {now['threads']} threads, had {then['threads']}"
-    if now["kb"] > then["kb"] + KB and name not in DAEMONS:
+    if now["kb"] > then["kb"] + kb:
         yield f"{name} has {now['kb']} KB, had {then['kb']}"
 
 
 def i6(x):
-    """Files, memory and threads come back to where they were."""
-    first = {}
+    """Files, memory and threads come back to where they were. Most trees of faults rest only once: then beside the others
+    that rest with as many boxes."""
+    first, least = {}, {}
+    for e in x.events:
+        for name, now in e["procs"].items() if e["e"] == "quiet" else ():
+            like = least.setdefault((len(e["boxes"]), name), dict(now))
+            like.update({key: min(like[key], now[key]) for key in ("fds", "threads", "kb")})
     for e in x.events:
         if e["e"] == "quiet":
+            count = len(e["boxes"])
             for name, now in e["procs"].items():
-                then, boxes = first.setdefault((e["tree"], name), (now, len(e["boxes"])))
-                for words in grown(name, then, now, len(e["boxes"]) - boxes):
+                then, boxes = first.setdefault((e["tree"], name), (now, count))
+                for words in grown(name, then, now, count - boxes):
                     yield e["t"], f"{e['tree']}: {words}"
+                for words in grown(name, least[count, name], now, 0, OTHERS_KB):
+                    yield e["t"], f"{e['tree']} beside others: {words}"
         if e["e"] == "host":
             then = first.setdefault(("host", e["engine"]), e["figures"])
             for name, value in e["figures"].items():
@@ -316,7 +351,7 @@ def kept(x):
         if e["e"] == "kept" and not e["kept"]:
             fault = faults.get(e["fault"])
             least = SURVIVES.get((fault["target"], fault["how"])) if fault else float("inf")
-            if fault and any(fault["t"] - REAPER_AFTER <= due + REAPER_AFTER <= (fault["over"] or x.last) + TAKEN_OVER
+            if fault and fault["target"] in WORD_COMES_BY and any(fault["t"] - REAPER_AFTER <= due + REAPER_AFTER <= (fault["over"] or x.last) + TAKEN_OVER
                              for due in x.dues[e["tree"]]):  # fmt: skip
                 continue  # a run's time was up and its end could not be told: the reaper ended the box
             if least is not None and (not fault or fault["seconds"] <= least):
@@ -348,7 +383,7 @@ def true(x):
                 pass
             elif status not in SICK:
                 yield answer["t"], f"{call['call']} ({call['tool']}) ended as {status}, wanted {call['want']}"
-            elif not x.left(call["tree"], answer["t"]) and not x.faulty(call["tree"], call["t"], answer["t"]):
+            elif not x.left(call["tree"], answer["t"]) and not x.faulty(call["tree"], call["t"], answer["t"], status == "not_found"):
                 yield answer["t"], f"{call['call']} ({call['tool']}) ended as {status} without a fault"
 
 

@@ -103,6 +103,9 @@ BAD = {
     "a dead box is not removed": ("I2", "was there", lambda h: late(h, "box", 80, what="destroy")),
     "a box is left at the end": ("I2", "left on engine", lambda h: at(h, "end").update(left={"calm": [["c1", "1.1", "created"]]})),
     "a call has no answer": ("I3", "has no answer", lambda h: (drop(h, "answered", call="b/1"), drop(h, "closed", tree="b"))),
+    "a call has no answer, and its client leaves": ("I3", "has no answer", lambda h: drop(h, "answered", call="b/1")),
+    "a call has no answer, and its connection ends late": ("I3", "has no answer", lambda h: (
+        drop(h, "answered", call="a/1"), at(h, "leaving", tree="a").update(how="gone"), late(h, "closed", 65, tree="a"))),
     "a call is answered twice": ("I3", "2 times", lambda h: put(h, 7, "answered", call="b/1", status="ok", error=False, said=[BOB])),
     "an answer comes after the end": ("I3", "after the connection", lambda h: late(h, "answered", 9.5, call="b/1")),
     "an answer comes far too late": ("I3", "was answered after", lambda h: (
@@ -120,6 +123,11 @@ BAD = {
     "open files are lost": ("I6", "open files", lambda h: at(h, "quiet", t=7)["procs"]["bailey-broker"].update(fds=15)),
     "memory grows": ("I6", "KB", lambda h: at(h, "quiet", t=7)["procs"]["bailey-broker"].update(kb=9000)),
     "a thread stays": ("I6", "threads", lambda h: at(h, "quiet", t=7)["procs"]["bailey-broker"].update(threads=2)),
+    "open files are lost in a tree that rests once": ("I6", "open files", lambda h: put(
+        h, 7, "quiet", tree="b", usage=USAGE, pool=100, boxes=["c1"], ledger=["c1"],
+        procs={"bailey-broker": {"fds": 15, "threads": 1, "kb": 2000}})),
+    "the engine keeps memory": ("I6", "KB", lambda h: h[-2]["figures"]["dockerd"].update(kb=150000)),
+    "the engine keeps threads": ("I6", "threads", lambda h: h[-2]["figures"]["dockerd"].update(threads=300)),
     "the engine keeps open files": ("I6", "dockerd", lambda h: h[-2]["figures"]["dockerd"].update(fds=40)),
     "a network is left": ("I6", "networks", lambda h: h[-2]["figures"].update(networks=3)),
     "a process outside its box": ("I7", "outside any box", lambda h: at(h, "seen").update(outside=[78])),
@@ -128,11 +136,16 @@ BAD = {
     "a queue place stays counted": ("I8", "1 queued", lambda h: at(h, "quiet").update(usage={**USAGE, "queued": 1})),
     "memory stays counted": ("I8", "bytes counted", lambda h: at(h, "quiet").update(pool=50)),
     "a sandbox does not survive the reaper": ("kept", "did not survive", lambda h: at(h, "kept").update(kept=False)),
+    "nor one whose run's time is up, which the broker can tell": ("kept", "did not survive", lambda h: (
+        at(h, "kept").update(kept=False), put(h, 5.9, "begun", word=None, call="a/7", due=6.3))),
     "no call is served after a fault": ("back", "serves no call", lambda h: put(h, 7, "stuck", n=0, tree="a", last="lost")),
     "calls are served only late": ("back", "only", lambda h: at(h, "recovered").update(after=20.0)),
     "ok without the output": ("true", "without its output", lambda h: at(h, "answered", call="b/1").update(said=[])),
     "timed out before its time": ("true", "timed out after", lambda h: late(h, "answered", 4.7, call="a/1")),
     "lost without a fault": ("true", "without a fault", lambda h: at(h, "answered", call="b/1").update(status="lost")),
+    "lost after the next call was served": ("true", "without a fault", lambda h: (
+        put(h, 6.7, "asked", call="a/2", tree="a", tool="execute_code", word=None, timeout=None, bound=60, want=["ok"]),
+        put(h, 6.8, "answered", call="a/2", status="lost", error=True, said=[]))),
     "an internal error": ("true", "internal", lambda h: at(h, "answered", call="a/1").update(status="internal")),
     "cancelled by nobody": ("true", "cancelled", lambda h: at(h, "answered", call="b/1").update(status="cancelled")),
 }  # fmt: skip

@@ -45,6 +45,13 @@ class Proof(unittest.TestCase):
             self.assertEqual(held(proof.of_faults(mass(**more), [], "")).count(False), 1, more)
         self.assertFalse(held(proof.of_faults([], [("I1", 0, "x")], ""))[0])
 
+    def test_faults_that_hit_nobody_do_not_count(self):
+        rounds = [{"t": 0, "e": "plan", "seed": n} for n in range(8)]
+        hit = [{"t": 1, "e": "fault", "n": n} for n in range(1999)]
+        self.assertEqual(held(proof.of_faults(rounds + hit, [], "")), [False])
+        self.assertEqual(held(proof.of_faults(rounds + [{"t": 1, "e": "fault", "n": 1999}] + hit, [], "")), [True])
+        self.assertEqual(held(proof.of_faults(rounds[:1] + hit[:57], [], "")), [True])
+
     def test_times(self):
         self.assertEqual(held(proof.of_times(ends(249), [], "")), [True])
         self.assertEqual(held(proof.of_times(ends(251), [], "")), [False])

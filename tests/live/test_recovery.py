@@ -73,8 +73,8 @@ class Life:
 
 
 class Relay:
-    """Between broker and engine: forwards everything until one byte of an attached stream, then
-    kills the broker and drops the rest."""
+    """Between broker and engine: forwards everything until one byte of the attached streams, then
+    kills the broker and drops the rest. Every other stream of then ends at a byte of its own."""
 
     def __init__(self, directory):
         self.path = os.path.join(directory, "engine.sock")
@@ -84,6 +84,7 @@ class Relay:
         self.listener.listen(64)
         self.lock = threading.Lock()
         self.armed = None  # [direction, bytes left, what to do]
+        self.cuts = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self, direction, after, act):
@@ -98,7 +99,7 @@ class Relay:
                 return
             server = socket.socket(socket.AF_UNIX)
             server.connect(engine.path)
-            kind = {"attach": False}
+            kind = {"attach": False, "cuts": self.cuts}
             for pair in ((client, server, "in"), (server, client, "out")):
                 threading.Thread(target=self._pump, args=(*pair, kind), daemon=True).start()
 
@@ -111,7 +112,7 @@ class Relay:
                 if direction == "in" and b"/attach?" in data[:300]:
                     kind["attach"] = True
                 elif kind["attach"]:
-                    cut = self._maybe_cut(data, direction)
+                    cut = self._maybe_cut(data, direction, kind["cuts"])
                     if cut is not None:
                         sink.sendall(cut)
                         break  # what else came is lost
@@ -123,9 +124,11 @@ class Relay:
         except OSError:
             pass
 
-    def _maybe_cut(self, data, direction):
+    def _maybe_cut(self, data, direction, cuts):
         """What still passes, or None: all of it."""
         with self.lock:
+            if cuts != self.cuts:
+                return data[: random.randrange(len(data))]
             if not self.armed or self.armed[0] != direction:
                 return None
             if self.armed[1] >= len(data):
@@ -133,27 +136,45 @@ class Relay:
                 return None
             data = data[: self.armed[1]]
             act, self.armed = self.armed[2], None
+            self.cuts += 1
         act()
         return data
 
 
 class Recovery(unittest.TestCase):
     def test_twenty_sandboxes_outlive_their_broker(self):
-        """Of two owners, ten each; their calls go on, and nobody ends."""
-        for repeat in range(REPEATS):
-            with self.subTest(repeat), Serve(http=True, principals=("alice", "bob")) as server:
-                clients = [Http(server, name) for name in ("alice", "bob")]
-                lives = [Life(client, f"mark-{i}") for i in range(10) for client in clients]
-                for life in lives:
-                    life.begin()
-                time.sleep(0.3 + random.random())
+        """Of two owners, ten each; a frame of one of them is cut in the one or the other direction, and
+        what else was on its way as well. Their calls go on, and nobody ends."""
+        rnd = random.Random(SEED)
+        with tempfile.TemporaryDirectory(prefix="bailey-relay.") as directory:
+            os.chmod(directory, 0o755)
+            relay = Relay(directory)
+            for repeat in range(REPEATS):
+                direction, byte = ("in", "out")[(SEED + repeat) % 2], rnd.randrange(800)
+                with self.subTest(repeat, direction=direction, byte=byte):
+                    self.twenty(relay, direction, byte)
+                    print(f"# twenty kept, round {repeat + 1}: cut after {byte} bytes, {direction}", flush=True)
+
+    def twenty(self, relay, direction, byte):
+        with Serve(http=True, principals=("alice", "bob"), env={"DOCKER_HOST": "unix://" + relay.path}) as server:
+            clients = [Http(server, name) for name in ("alice", "bob")]
+            lives = [Life(client, f"mark-{i}") for i in range(10) for client in clients]
+            for life in lives:
+                life.begin()
+            killed = threading.Event()
+
+            def act():
                 kill_broker(server.pids())
-                for life in lives:
-                    life.check(self)
-                for client in clients:
-                    rows = client.call("container_list_sandboxes", {})["sandboxes"]
-                    self.assertEqual([row["status"] for row in rows], ["running"] * 10)
-                print(f"# twenty kept, round {repeat + 1}", flush=True)
+                killed.set()
+
+            time.sleep(0.3)
+            relay.cut(direction, byte, act)
+            self.assertTrue(killed.wait(10))
+            for life in lives:
+                life.check(self)
+            for client in clients:
+                rows = client.call("container_list_sandboxes", {})["sandboxes"]
+                self.assertEqual([row["status"] for row in rows], ["running"] * 10)
 
     def test_streams_cut_at_any_byte(self):
         """Input and output of some hundred KiB each, cut where the seed says, the broker killed at
