@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +53,9 @@ int
 main(int argc, char **argv)
 {
 	log_init("bailey", LOG_L_INFO);
+	/* A file limit is told as an error, not by a silent end in the middle of a line. */
+	if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR)
+		fatal("signals");
 	if (argc < 2) {
 		usage(stderr);
 		return CLI_USAGE;

@@ -35,6 +35,16 @@
 #define TLS_START_MS 10000u /* from stunnel's start until it listens */
 #define TLS_LEFT_MS 2000u   /* what a killed server's stunnel may take to be gone */
 
+/* A limit of files counts for memory that is one as well; up to its ceiling it is ours to set. */
+static void
+allow_state(struct rlimit *ret)
+{
+	if (getrlimit(RLIMIT_FSIZE, ret) == -1 || ret->rlim_cur >= (rlim_t)OUTPUT_BYTES)
+		return;
+	ret->rlim_cur = ret->rlim_max;
+	(void)setrlimit(RLIMIT_FSIZE, ret); /* what is refused is told when the memory is made */
+}
+
 /* Memory of fixed size that outlives the process that works in it. */
 static int
 make_state(const char *name, off_t bytes)
@@ -47,6 +57,26 @@ make_state(const char *name, off_t bytes)
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == -1)
 		return -errno;
 	return TAKE_FD(fd);
+}
+
+static int
+make_states(struct tree *t, char *error, size_t cap)
+{
+	struct rlimit size = {.rlim_max = RLIM_INFINITY};
+	char more[64] = "";
+
+	allow_state(&size);
+	t->ledger = make_state("bailey-ledger", LEDGER_BYTES);
+	t->output = make_state("bailey-output", OUTPUT_BYTES);
+	if (t->ledger >= 0 && t->output >= 0)
+		return 0;
+	int r = t->ledger < 0 ? t->ledger : t->output;
+	if (r == -EFBIG)
+		(void)snprintf(more, sizeof(more), "; ulimit -f allows %llu KiB",
+			       (unsigned long long)size.rlim_max / 1024);
+	(void)snprintf(error, cap, "%u MiB of memory that outlives a process: %s%s",
+		       (unsigned)(OUTPUT_BYTES >> 20), strerrordesc_np(-r), more);
+	return r;
 }
 
 static int
@@ -279,14 +309,9 @@ prepare(struct tree *t, char *error, size_t cap)
 		t->facts.flags |= SETTINGS_SAME_HOST;
 	if (t->identity.switch_ids)
 		t->facts.flags |= SETTINGS_REAPER_KILLS;
-	t->ledger = make_state("bailey-ledger", LEDGER_BYTES);
-	t->output = make_state("bailey-output", OUTPUT_BYTES);
-	if (t->ledger < 0 || t->output < 0) {
-		r = t->ledger < 0 ? t->ledger : t->output;
-		(void)snprintf(error, cap, "memory that outlives a process: %s",
-			       strerrordesc_np(-r));
+	r = make_states(t, error, cap);
+	if (r < 0)
 		return r;
-	}
 	return open_listeners(t, error, cap);
 }
 

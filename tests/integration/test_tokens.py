@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -108,6 +109,15 @@ class Tokens(server_case.ServerCase):
         self.write(good)
         self.hup()
         self.assertEqual(self.ask(self.connect(), self.ann), 200)
+
+    def test_a_file_limit_leaves_no_half_line(self):
+        before = self.file.read_bytes()
+        size = len(before) + 10
+        done = subprocess.run([BAILEY, "token", "add", "cy", "--tokens", str(self.file)], capture_output=True, text=True, timeout=10,
+                              cwd="/", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)), **self.as_user)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(self.file.read_bytes(), before)
 
     def test_bad_file_changes_nothing(self):
         of_ann = self.connect()

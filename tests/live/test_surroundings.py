@@ -45,6 +45,7 @@ WORKS = {
     "signals ignored": {"pre": ignore_all},
     "signals blocked": {"pre": lambda: signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())},
     "64 descriptors": {"pre": limit(resource.RLIMIT_NOFILE, 64)},
+    "a file limit of 0 that may be raised": {"pre": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))},
     "one second of processor": {"pre": limit(resource.RLIMIT_CPU, 1)},
     "small stack": {"pre": limit(resource.RLIMIT_STACK, 128 << 10)},
     "umask 777": {"pre": lambda: os.umask(0o777)},
@@ -56,7 +57,7 @@ WORKS = {
 }
 # Cannot work; one line of words each, and the exit of a command line that is wrong.
 REFUSED = {
-    "a file limit of 0": ({"pre": limit(resource.RLIMIT_FSIZE, 0)}, "File too large"),
+    "a file limit of 0": ({"pre": limit(resource.RLIMIT_FSIZE, 0)}, "75 MiB of memory that outlives a process: File too large; ulimit -f allows 0 KiB"),
     "7 descriptors": ({"pre": limit(resource.RLIMIT_NOFILE, 7)}, "file descriptors are needed"),
     "DOCKER_HOST of another kind": ({"env": {"DOCKER_HOST": "ssh://host"}}, "DOCKER_HOST"),
     "DOCKER_HOST too long": ({"env": {"DOCKER_HOST": "unix://" + "/a" * 200}}, "DOCKER_HOST"),
