@@ -297,10 +297,13 @@ adopt_box(struct broker *b, uint32_t place, const struct keep_box *k)
 static void
 adopt_lost(struct broker *b)
 {
-	const char *run_id, *sandbox;
+	struct store_facts lost;
+	uint32_t run;
 
-	while (store_next_lost(b->store, &run_id, &sandbox)) {
-		LOG_EVENT(run_ended, .run = run_id, .sandbox = sandbox[0] ? sandbox : NULL,
+	while ((run = store_next_lost(b->store)) != STORE_NONE) {
+		store_facts(b->store, run, &lost);
+		LOG_EVENT(run_ended, .run = lost.run_id,
+			  .sandbox = lost.sandbox[0] ? lost.sandbox : NULL, .box = lost.box,
 			  .status = run_status_name(RUN_lost));
 		tally_add(TALLY_RUNS + (uint32_t)RUN_lost);
 	}

@@ -158,7 +158,7 @@ uint64_t pool_evict(struct broker *b); /* ends one waiting box: its memory; 0: t
 /* A box died and nobody ordered it; what ended it may have ended them all. Each waiting one is
  * asked, and not handed out before it has answered. */
 void pool_doubt(struct broker *b);
-void pool_drain(struct broker *b);
+void pool_drain(struct broker *b, enum end_cause cause);
 struct pool *pool_of(struct broker *b, const struct profile *p, enum box_class c);
 
 /* ---- admission.c: queue and caps ---- */

@@ -46,9 +46,6 @@ run_written(struct run *r)
 	run_set_timer(r, TELL_DEADLINE_MS);
 	if (!r->within)
 		box_event(x, ON_RUN);
-	r->kept = store_run_new(b->store, r->run_id,
-				x->sandbox && !(r->flags & CALL_STEP) ? x->sandbox->id : "",
-				r->owner);
 	if (r->flags & CALL_BACKGROUND)
 		run_let_go(r, RUN_running);
 	if (r->within)
@@ -96,10 +93,21 @@ release_early(struct run *r)
 	struct ipc_call_frame m = {.call = r->call, .type = GUEST_h_run};
 	cleanup_free uint8_t *early = TAKE(r->early);
 
-	if (r->phase != PHASE_GRANTED)
-		return; /* its box died meanwhile */
 	m.data = (struct ipc_bin){early, r->early_len};
 	(void)write_frame(r, &m); /* its size was checked: it breaks no rule */
+}
+
+/* From its word on: were we to die before the RUN frame, its frontend would call it lost, and only
+ * what is kept tells the next broker of it. */
+static void
+keep_from_now(struct run *r)
+{
+	const struct sandbox *s = r->box->sandbox;
+
+	if (r->kept == STORE_NONE)
+		r->kept = store_run_new(r->b->store, r->run_id,
+					s && !(r->flags & CALL_STEP) ? s->id : "", r->box->id,
+					r->owner);
 }
 
 /* At once where it came ahead, unless the word itself waits in the link: were we to die then, the
@@ -107,7 +115,10 @@ release_early(struct run *r)
 void
 run_words_follow(struct run *r)
 {
-	if (r->early && !r->word_queued)
+	if (r->word_queued || r->phase != PHASE_GRANTED)
+		return; /* its box may have died meanwhile */
+	keep_from_now(r);
+	if (r->early)
 		release_early(r);
 }
 

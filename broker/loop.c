@@ -191,10 +191,10 @@ broker_stop(struct broker *b, uint32_t grace_ms)
 	while ((f = TAILQ_FIRST(&b->fronts))) {
 		/* While the link is there: a frontend that only saw it close would say "lost". */
 		while ((r = TAILQ_FIRST(&f->runs)))
-			run_cancel(r, CAUSE_UNUSED);
+			run_cancel(r, CAUSE_STOPPED);
 		front_close(f);
 	}
-	pool_drain(b);
+	pool_drain(b, CAUSE_STOPPED);
 	if (!b->reaper || idmap_count(b->boxes) == 0)
 		(void)event_base_loopbreak(b->base);
 }

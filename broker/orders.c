@@ -79,14 +79,14 @@ broker_on_watch_counter(void *ctx, struct link *l, const struct ipc_row *row)
 /* The reaper ends what it was not asked to end only where the tree stops, and may hear of that
  * before we do: its calls are withdrawn, as in broker_stop, and not lost. */
 static void
-withdraw_unused(struct box *x, uint32_t cause)
+withdraw_stopped(struct box *x, uint32_t cause)
 {
 	struct run *r, *next;
 
-	for (r = TAILQ_FIRST(&x->runs); r && cause == CAUSE_UNUSED; r = next) {
+	for (r = TAILQ_FIRST(&x->runs); r && cause == CAUSE_STOPPED; r = next) {
 		next = TAILQ_NEXT(r, box_entry);
 		if (r->phase == PHASE_GRANTED || r->phase == PHASE_ACTIVE)
-			run_cancel(r, CAUSE_UNUSED);
+			run_cancel(r, CAUSE_STOPPED);
 	}
 }
 
@@ -98,7 +98,7 @@ broker_on_watch_killed(void *ctx, struct link *l, const struct ipc_row *row)
 	(void)l;
 	if (!x)
 		return;
-	withdraw_unused(x, row->u.watch_killed.cause);
+	withdraw_stopped(x, row->u.watch_killed.cause);
 	if (x->state < BOX_ENDING)
 		x->cause = (enum end_cause)row->u.watch_killed.cause;
 	box_event(x, ON_KILLED);
@@ -132,7 +132,7 @@ broker_on_order_kill(void *ctx, struct link *l, const struct ipc_row *row)
 	if (!b->engine)
 		return; /* not configured yet; the order comes again */
 	if (x)
-		withdraw_unused(x, m->cause);
+		withdraw_stopped(x, m->cause);
 	if (x && x->state < BOX_ENDING)
 		box_end(x, (enum end_cause)m->cause);
 	if (m->container.len && str_copy(id, sizeof(id), m->container.data, m->container.len) == 0)
@@ -171,7 +171,7 @@ broker_on_order_remove(void *ctx, struct link *l, const struct ipc_row *row)
 	if (x->create_pending) {
 		/* Not before the engine has answered: it would find nothing to remove. */
 		x->remove_wanted = true;
-		box_end(x, CAUSE_UNUSED);
+		box_end(x, CAUSE_STOPPED); /* of all others it has told the cause */
 	} else {
 		box_event(x, ON_REMOVE);
 	}

@@ -234,7 +234,7 @@ pool_remove(struct box *x)
 	if (x->pooled == POOL_NOT)
 		return;
 	/* Ended, and not because we no longer want it: do not try again at once. */
-	if (x->state >= BOX_ENDING && x->cause != CAUSE_UNUSED)
+	if (x->state >= BOX_ENDING && x->cause != CAUSE_UNUSED && x->cause != CAUSE_STOPPED)
 		back_off(x->b);
 	pool = pool_of(x->b, x->profile, x->box_class);
 	if (x->pooled == POOL_STARTING) {
@@ -436,10 +436,10 @@ pool_doubt(struct broker *b)
 }
 
 void
-pool_drain(struct broker *b)
+pool_drain(struct broker *b, enum end_cause cause)
 {
 	for (size_t i = 0; i < PROFILES_MAX; i++)
 		for (size_t c = 0; c < BOX_CLASSES; c++)
 			while (b->pools[i][c].n_ready)
-				box_end(TAILQ_FIRST(&b->pools[i][c].ready), CAUSE_UNUSED);
+				box_end(TAILQ_FIRST(&b->pools[i][c].ready), cause);
 }

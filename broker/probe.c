@@ -117,7 +117,7 @@ on_image(void *ctx, const struct engine_result *r, const char *image_id)
 	}
 	p->image_ms = clock_now_ms();
 	if (p->image_id[0] && strcmp(p->image_id, image_id) != 0)
-		pool_drain(b); /* built anew: waiting boxes are of the old one */
+		pool_drain(b, CAUSE_UNUSED); /* built anew: waiting boxes are of the old one */
 	(void)snprintf(p->image_id, sizeof(p->image_id), "%s", image_id);
 	settle(b, ENGINE_UP, 0, RUN_ok, "");
 	resume_all(b);
@@ -175,7 +175,7 @@ on_refreshed(void *ctx, const struct engine_result *r, const char *image_id)
 		p->state = ENGINE_ASLEEP; /* the next call asks in full and says what is wrong */
 	} else if (strcmp(p->image_id, image_id) != 0) {
 		(void)snprintf(p->image_id, sizeof(p->image_id), "%s", image_id);
-		pool_drain(b);
+		pool_drain(b, CAUSE_UNUSED);
 	}
 }
 

@@ -42,7 +42,7 @@ resume_death(struct broker *b, uint32_t *ret_away_s)
 
 	*ret_away_s = 0;
 	if (b->stopping)
-		return CAUSE_UNUSED; /* the reaper, told when we were, kills every box */
+		return CAUSE_STOPPED; /* the reaper, told when we were, kills every box */
 	if (away < AWAY_MS && b->away_ms >= AWAY_MS && now - b->away_at_ms < AWAY_KNOWN_MS)
 		away = b->away_ms;
 	*ret_away_s = away >= AWAY_MS ? (uint32_t)((away + 500) / 1000) : 0;

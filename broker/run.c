@@ -220,8 +220,8 @@ close_kept(struct run *r, enum run_status status)
 static const char *
 advice(const struct run *r, enum run_status status)
 {
-	return status == RUN_cancelled && r->cause == CAUSE_UNUSED ? STOPPED_WORDS
-								   : run_status_advice(status);
+	return status == RUN_cancelled && r->cause == CAUSE_STOPPED ? STOPPED_WORDS
+								    : run_status_advice(status);
 }
 
 static void
@@ -548,7 +548,7 @@ run_box_ended(struct run *r, enum end_cause cause)
 
 	if (!r->withdrawn)
 		r->cause = cause_for(r, cause);
-	if (r->phase == PHASE_STARTING && cause == CAUSE_UNUSED) {
+	if (r->phase == PHASE_STARTING && cause == CAUSE_STOPPED) {
 		run_finish(r, RUN_engine_unavailable, "Bailey is stopping.", 0);
 	} else if (r->phase == PHASE_STARTING && !r->within) {
 		run_box_failed(r, &why);

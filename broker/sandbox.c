@@ -259,7 +259,7 @@ sandbox_front_gone(struct front *f)
 	for (s = TAILQ_FIRST(&f->b->sandboxes.live); s; s = next) {
 		next = TAILQ_NEXT(s, entry);
 		if (s->front == f)
-			box_end(s->box, CAUSE_OWNER_GONE);
+			box_end(s->box, f->b->stopping ? CAUSE_STOPPED : CAUSE_OWNER_GONE);
 	}
 }
 

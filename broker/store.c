@@ -186,7 +186,8 @@ take_block(struct store *s, struct entry *e)
 /* ---- writing ---- */
 
 uint32_t
-store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o)
+store_run_new(struct store *s, const char *run_id, const char *sandbox, uint64_t box,
+	      const struct owner *o)
 {
 	if (!s || (s->n_open == 0 && !make_room(s, NULL)))
 		return STORE_NONE;
@@ -194,8 +195,9 @@ store_run_new(struct store *s, const char *run_id, const char *sandbox, const st
 	struct entry *e = &s->entries[run];
 
 	*e = (struct entry){.state = ENTRY_FREE,
-			    .owner_kind = o->kind,
+			    .owner_kind = (uint16_t)o->kind,
 			    .owner_number = o->number,
+			    .box = box,
 			    .seq = ++s->seq,
 			    .started_ms = clock_now_ms(),
 			    .rings = NONE};
@@ -306,8 +308,8 @@ store_run_end(struct store *s, uint32_t run, const struct store_end *end)
 
 	if (!e || e->state != ENTRY_LIVE)
 		return;
-	e->status = end->status;
-	e->cause = end->cause;
+	e->status = (uint16_t)end->status;
+	e->cause = (uint16_t)end->cause;
 	e->exit_code = end->exit_code;
 	e->signal = end->signal;
 	for (size_t i = 0; i < 2; i++) {
@@ -354,18 +356,16 @@ store_run_resume(struct store *s, const char *run_id, const struct owner *o)
 	return run;
 }
 
-bool
-store_next_lost(struct store *s, const char **ret_run_id, const char **ret_sandbox)
+uint32_t
+store_next_lost(struct store *s)
 {
 	for (uint32_t run = 0; s && run < ENTRIES; run++) {
 		if (!s->lost[run])
 			continue;
 		s->lost[run] = false;
-		*ret_run_id = s->entries[run].run_id;
-		*ret_sandbox = s->entries[run].sandbox;
-		return true;
+		return run;
 	}
-	return false;
+	return STORE_NONE;
 }
 
 void
@@ -435,6 +435,7 @@ store_facts(const struct store *s, uint32_t run, struct store_facts *ret)
 	*ret = (struct store_facts){
 		.run_id = e->run_id,
 		.sandbox = e->sandbox,
+		.box = e->box,
 		.ended = e->state == ENTRY_ENDED,
 		.started_ms = e->started_ms,
 		.ended_ms = e->ended_ms,

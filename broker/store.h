@@ -27,13 +27,12 @@ void store_close(struct store *s);
 /* A run begins, now. run_id: 32 hex; sandbox: the same, or "" where the run cannot be found by it.
  * STORE_NONE when every place is taken by runs that go on. The number is good until
  * store_run_end. */
-uint32_t
-store_run_new(struct store *s, const char *run_id, const char *sandbox, const struct owner *o);
+uint32_t store_run_new(struct store *s, const char *run_id, const char *sandbox, uint64_t box,
+		       const struct owner *o);
 /* A run that a former broker began goes on: STORE_NONE where nothing of it is kept. */
 uint32_t store_run_resume(struct store *s, const char *run_id, const struct owner *o);
-/* Those of its runs that were not resumed, once each: false when there is none any more. sandbox:
- * "" where the run had none of its own name. */
-bool store_next_lost(struct store *s, const char **ret_run_id, const char **ret_sandbox);
+/* Those of its runs that were not resumed, once each: STORE_NONE when there is none any more. */
+uint32_t store_next_lost(struct store *s);
 struct store_has {
 	uint64_t out, tail; /* bytes of g_out and of g_tail that were put */
 };
@@ -47,7 +46,9 @@ void store_tick(struct store *s, uint64_t now_ms); /* what ended STORE_KEEP_MS a
  * owner's. Good until the next call that changes the store. */
 uint32_t store_find(const struct store *s, const char *id, const struct owner *o);
 struct store_facts {
-	const char *run_id, *sandbox; /* views into the store */
+	const char *run_id,
+		*sandbox; /* views into the store; "" where it has none of its own name */
+	uint64_t box;
 	bool ended;
 	uint64_t started_ms, ended_ms;
 	struct store_end end; /* when ended */

@@ -26,9 +26,9 @@ struct stream {
 	uint16_t gap;           /* the guest left bytes out before those in the ring */
 };
 struct entry {
-	uint32_t state, owner_kind;
-	uint64_t owner_number, seq, started_ms, ended_ms;
-	uint32_t status, cause, exit_code, signal;
+	uint16_t state, owner_kind, status, cause;
+	uint64_t owner_number, box, seq, started_ms, ended_ms;
+	uint32_t exit_code, signal;
 	struct stream stream[2];
 	uint16_t rings, blocks; /* the block of the rings; how many in all */
 	char principal[65], run_id[33], sandbox[33];

@@ -66,6 +66,7 @@ without_exit(const struct run_facts *f)
 	case CAUSE_START:
 	case CAUSE_DIED:
 	case CAUSE_IDLE:
+	case CAUSE_STOPPED:
 		break;
 	}
 	/* Its end is the last thing told of a box. */
@@ -140,10 +141,11 @@ verdict_cause(enum end_cause cause)
 		return "it did not answer any more";
 	case CAUSE_BROKER_GONE:
 		return "a process of Bailey was started again";
-	case CAUSE_UNUSED:
+	case CAUSE_STOPPED:
 		return "Bailey is stopping";
 	case CAUSE_NONE:
 	case CAUSE_DONE:
+	case CAUSE_UNUSED:
 	case CAUSE_START:
 	case CAUSE_DIED:
 		break;

@@ -220,11 +220,12 @@ sandboxes_cause(uint32_t cause)
 		[CAUSE_BAD_FRAME] = "broke the stream rules",
 		[CAUSE_SILENT] = "did not answer",
 		[CAUSE_BROKER_GONE] = "service restarted",
-		[CAUSE_UNUSED] = "service stopped",
+		[CAUSE_UNUSED] = "not needed any more",
 		[CAUSE_START] = "start failed",
 		[CAUSE_DIED] = "died",
 		[CAUSE_IDLE] = "idle",
 		[CAUSE_DESTROYED] = "destroyed",
+		[CAUSE_STOPPED] = "service stopped",
 	};
 
 	return cause < ARRAY_LEN(words) && words[cause] != NULL ? words[cause] : "unknown";

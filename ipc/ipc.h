@@ -84,13 +84,14 @@ enum end_cause { /* who ended a box or run */
 		 CAUSE_BAD_FRAME, /* the guest broke the stream rules */
 		 CAUSE_SILENT,    /* no pong */
 		 CAUSE_BROKER_GONE,
-		 CAUSE_UNUSED,    /* pool shrinks or the tree stops */
+		 CAUSE_UNUSED,    /* the pool wants it no more */
 		 CAUSE_START,     /* create, check or start failed */
 		 CAUSE_DIED,      /* the container ended by itself */
 		 CAUSE_IDLE,      /* a sandbox that stays: nothing was done in it for too long */
 		 CAUSE_DESTROYED, /* the same: its owner said so */
+		 CAUSE_STOPPED,   /* the tree stops */
 };
-#define CAUSES (CAUSE_DESTROYED + 1) /* how many there are */
+#define CAUSES (CAUSE_STOPPED + 1) /* how many there are */
 
 enum run_status {
 #define STATUS(name, is_error, advice) RUN_##name,

@@ -31,6 +31,7 @@ static const char *const cause_words[] = {
 	[CAUSE_DIED] = "died",
 	[CAUSE_IDLE] = "idle",
 	[CAUSE_DESTROYED] = "destroyed",
+	[CAUSE_STOPPED] = "stopped",
 };
 _Static_assert(ARRAY_LEN(cause_words) == TALLY_COUNT - TALLY_ENDED, "a cause without a word");
 

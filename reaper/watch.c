@@ -95,7 +95,7 @@ reaper_on_watch_intend(void *ctx, struct link *l, const struct ipc_row *row)
 	struct box *b = find(r, m->box);
 
 	if (r->stopping) {
-		refuse(r, m->box, CAUSE_UNUSED);
+		refuse(r, m->box, CAUSE_STOPPED);
 		return;
 	}
 	if (b != NULL) {
@@ -330,7 +330,7 @@ watch_stop(struct reaper *r, uint32_t grace_ms)
 {
 	r->stopping = true;
 	r->stop_ns = clock_boot_ns() + grace_ms * NS_PER_MS;
-	each_box(r, BOX_EV_KILL, CAUSE_UNUSED);
+	each_box(r, BOX_EV_KILL, CAUSE_STOPPED);
 }
 
 static void

@@ -79,6 +79,23 @@ test_runs_that_were_lost_are_counted_once(void **state)
 	assert_int_equal(w->lost, 0);
 }
 
+/* Its frontend has the word and calls it lost: so does the next broker. */
+static void
+test_a_run_that_had_only_the_word_is_lost_too(void **state)
+{
+	struct client *c = world_client(0, OWNER_UID, 1);
+	uint64_t call;
+
+	(void)state;
+	world_remember();
+	call = submit(c, BOX_PYTHON);
+	seen_of(c, call)->quiet = true;
+	assert_true(granted(c, call));
+	assert_int_equal(run_of(c, call)->phase, PHASE_GRANTED);
+	world_broker_dies();
+	assert_int_equal(w->lost, 1);
+}
+
 static void
 test_an_ended_one_says_why_for_its_ten_minutes(void **state)
 {
@@ -221,6 +238,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_a_living_one),
 		T(test_runs_that_were_lost_are_counted_once),
+		T(test_a_run_that_had_only_the_word_is_lost_too),
 		T(test_an_ended_one_says_why_for_its_ten_minutes),
 		T(test_the_newest_of_many_ends),
 		T(test_what_a_call_holds_is_not_kept),

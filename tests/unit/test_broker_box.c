@@ -139,7 +139,7 @@ test_walk_all_cells(void **state)
 			world_hang_up(c);
 			w->b.settings.flags |= SETTINGS_NO_POOL;
 			world_settle();
-			pool_drain(&w->b);
+			pool_drain(&w->b, CAUSE_UNUSED);
 			x = box_find(&w->b, id);
 			if (x && x->state < BOX_ENDING)
 				box_end(x, CAUSE_UNUSED);

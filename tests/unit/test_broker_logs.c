@@ -143,7 +143,7 @@ setup(void **state)
 	assert_true(memory >= 0);
 	assert_int_equal(ftruncate(memory, 16 << 20), 0);
 	assert_int_equal(store_open(memory, &w->b.store), 0);
-	kept = store_run_new(w->b.store, RUN, BOX, &me);
+	kept = store_run_new(w->b.store, RUN, BOX, 7, &me);
 	for (size_t i = 0; i < 150; i++) { /* 1.5 million bytes of stdout */
 		memset(data, (int)i, sizeof(data));
 		store_put(w->b.store, kept, STREAM_STDOUT, data, sizeof(data), false);

@@ -119,7 +119,7 @@ static void
 test_stop_is_why_boxes_end(void **state)
 {
 	uint64_t died = tally_value(TALLY_ENDED + CAUSE_DIED),
-		 unused = tally_value(TALLY_ENDED + CAUSE_UNUSED);
+		 stopped = tally_value(TALLY_ENDED + CAUSE_STOPPED);
 	struct client *c = world_client(0, OWNER_UID, 1);
 	struct box *x;
 
@@ -132,7 +132,7 @@ test_stop_is_why_boxes_end(void **state)
 	world_settle();
 	assert_int_equal(idmap_count(w->b.boxes), 0);
 	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_DIED), died);
-	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_UNUSED), unused + 1);
+	assert_int_equal(tally_value(TALLY_ENDED + CAUSE_STOPPED), stopped + 1);
 }
 
 static void

@@ -129,9 +129,9 @@ test_a_stop_that_the_reaper_tells_first(void **state)
 		world_settle();
 		box[i] = run_of(c, calls[i])->box->id;
 	}
-	reaper_says(IPC_ROW(watch_killed, .box = box[0], .cause = CAUSE_UNUSED));
+	reaper_says(IPC_ROW(watch_killed, .box = box[0], .cause = CAUSE_STOPPED));
 	reaper_says(IPC_ROW(order_kill, .box = box[1], .container = IPC_STR(fake_box(box[1])->id),
-			    .cause = CAUSE_UNUSED));
+			    .cause = CAUSE_STOPPED));
 	for (size_t i = 0; i < 2; i++) {
 		assert_true(ended(c, calls[i]));
 		assert_int_equal(seen_of(c, calls[i])->end.status, RUN_cancelled);

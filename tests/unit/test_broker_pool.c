@@ -466,7 +466,7 @@ test_never_handed_out_twice(void **state)
 	world_hang_up(c[1]);
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	world_settle();
-	pool_drain(&w->b);
+	pool_drain(&w->b, CAUSE_UNUSED);
 	for (int i = 0; i < 30; i++)
 		world_later(1000);
 	assert_int_equal(idmap_count(w->b.boxes), 0);

@@ -440,7 +440,7 @@ test_no_slot_is_lost(void **state)
 	heal();
 	w->b.settings.flags |= SETTINGS_NO_POOL;
 	world_settle();
-	pool_drain(&w->b);
+	pool_drain(&w->b, CAUSE_UNUSED);
 	world_later(UINT64_C(3700) * 1000); /* sandboxes that were to be kept */
 	for (int i = 0; i < 150 && idmap_count(w->b.boxes); i++) {
 		clock_pass(50);

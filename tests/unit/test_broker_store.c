@@ -59,7 +59,7 @@ id_of(uint32_t n)
 static uint32_t
 begin(uint32_t n)
 {
-	return store_run_new(s, id_of(n), "", &me);
+	return store_run_new(s, id_of(n), "", 7, &me);
 }
 
 static void
@@ -219,10 +219,10 @@ test_only_its_owner_finds_it(void **state)
 	(void)state;
 	(void)snprintf(box, sizeof(box), "%s", id_of(0xb0));
 	(void)snprintf(mine, sizeof(mine), "%s", id_of(1));
-	uint32_t first = store_run_new(s, mine, box, &me);
-	uint32_t second = store_run_new(s, id_of(2), box, &me);
-	uint32_t anns = store_run_new(s, id_of(3), box, &ann);
-	uint32_t step = store_run_new(s, id_of(4), "", &me);
+	uint32_t first = store_run_new(s, mine, box, 7, &me);
+	uint32_t second = store_run_new(s, id_of(2), box, 7, &me);
+	uint32_t anns = store_run_new(s, id_of(3), box, 7, &ann);
+	uint32_t step = store_run_new(s, id_of(4), "", 7, &me);
 	assert_int_equal(store_find(s, mine, &me), first);
 	assert_int_equal(store_find(s, box, &me), second); /* the newest */
 	assert_int_equal(store_find(s, box, &ann), anns);
@@ -298,7 +298,7 @@ test_a_flood_pushes_out_only_its_own(void **state)
 
 	(void)state;
 	small(8);
-	uint32_t anns = store_run_new(s, id_of(1000), "", &ann); /* the oldest end of all */
+	uint32_t anns = store_run_new(s, id_of(1000), "", 7, &ann); /* the oldest end of all */
 	put(anns, STREAM_STDOUT, 0, SHORT + 2 * BLOCK, false);
 	end(anns);
 	for (uint32_t i = 0; i < 20; i++) {
@@ -319,7 +319,7 @@ test_a_flood_pushes_out_only_its_own(void **state)
 	assert_int_equal(store_find(s, id_of(1000), &ann), anns);
 	/* Whoever holds less gets room from whoever holds most, once that has ended. */
 	end(run);
-	uint32_t more = store_run_new(s, id_of(1001), "", &ann);
+	uint32_t more = store_run_new(s, id_of(1001), "", 7, &ann);
 	put(more, STREAM_STDOUT, 0, SHORT + 3 * BLOCK, false);
 	assert_int_equal(check_from(more, STREAM_STDOUT, 0), SHORT + 3 * BLOCK);
 	assert_int_equal(check_from(anns, STREAM_STDOUT, 0), SHORT + 2 * BLOCK);
@@ -330,7 +330,7 @@ static void
 test_nor_does_a_flood_of_short_runs(void **state)
 {
 	struct owner ann = {.kind = OWNER_TOKEN, .principal = "ann"};
-	uint32_t anns = store_run_new(s, id_of(90000), "", &ann);
+	uint32_t anns = store_run_new(s, id_of(90000), "", 7, &ann);
 
 	(void)state;
 	put(anns, STREAM_STDOUT, 0, 10, false);
@@ -403,7 +403,7 @@ test_without_a_store(void **state)
 	uint64_t at;
 
 	(void)state;
-	assert_int_equal(store_run_new(NULL, id_of(1), "", &me), STORE_NONE);
+	assert_int_equal(store_run_new(NULL, id_of(1), "", 7, &me), STORE_NONE);
 	store_put(NULL, STORE_NONE, STREAM_STDOUT, "x", 1, false);
 	store_put(s, STORE_NONE, STREAM_STDOUT, "x", 1, false);
 	store_put(s, 5, STREAM_STDOUT, "x", 1, false);

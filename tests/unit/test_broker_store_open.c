@@ -64,7 +64,7 @@ static uint32_t
 written(uint32_t id, size_t n)
 {
 	uint8_t data[4096];
-	uint32_t run = store_run_new(s, id_of(id), id_of(0xb0), &me);
+	uint32_t run = store_run_new(s, id_of(id), id_of(0xb0), 7, &me);
 
 	for (size_t at = 0; at < n; at += sizeof(data)) {
 		for (size_t i = 0; i < sizeof(data); i++)
@@ -149,7 +149,12 @@ test_ended_and_going_runs(void **state)
 	assert_int_equal(f.end.written[0], 1500000);
 	assert_int_equal(read_all(run, STREAM_STDOUT, true), SHORT + 63 * BLOCK + RING);
 	assert_int_equal(store_find(s, id_of(1), &bob), STORE_NONE);
-	run = store_find(s, id_of(0xb0), &me); /* the newest is still the newest */
+	run = store_next_lost(s);
+	store_facts(s, run, &f);
+	assert_string_equal(f.run_id, id_of(3));
+	assert_int_equal(f.box, 7);
+	assert_int_equal(store_next_lost(s), STORE_NONE); /* once */
+	run = store_find(s, id_of(0xb0), &me);            /* the newest is still the newest */
 	store_facts(s, run, &f);
 	assert_string_equal(f.run_id, id_of(3));
 	assert_true(f.ended);
@@ -204,7 +209,7 @@ test_broken_entries_are_dropped(void **state)
 		LIE(state, 3),
 		LIE(state, UINT32_MAX),
 		LIE(status, RUN_STATUS_COUNT),
-		LIE(cause, CAUSE_DESTROYED + 1),
+		LIE(cause, CAUSES),
 		LIE(started_ms, UINT64_MAX),
 		LIE(ended_ms, UINT64_MAX),
 		LIE(stream[0].head, 400001), /* above what was written */

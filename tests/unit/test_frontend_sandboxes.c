@@ -400,7 +400,7 @@ static void
 test_sandboxes_cause_words(void **state)
 {
 	(void)state;
-	for (uint32_t cause = CAUSE_DONE; cause <= CAUSE_DESTROYED; cause++)
+	for (uint32_t cause = CAUSE_DONE; cause < CAUSES; cause++)
 		assert_string_not_equal(sandboxes_cause(cause), "unknown");
 	assert_string_equal(sandboxes_cause(CAUSE_NONE), "unknown");
 	assert_string_equal(sandboxes_cause(UINT32_MAX), "unknown");

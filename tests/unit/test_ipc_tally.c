@@ -17,7 +17,7 @@ test_names(void **state)
 	}
 	assert_string_equal(names[TALLY_boxes_created], "boxes_created");
 	assert_string_equal(names[TALLY_RUNS + RUN_ok], "runs_ok");
-	assert_string_equal(names[TALLY_ENDED + CAUSE_DESTROYED], "ended_destroyed");
+	assert_string_equal(names[TALLY_ENDED + CAUSE_STOPPED], "ended_stopped");
 	assert_int_equal(TALLY_COUNT, TALLY_ENDED + CAUSES);
 }
 

@@ -448,7 +448,7 @@ test_stop_ends_all_and_refuses_new_ones(void **state)
 	assert_int_equal(p->signals, 1);
 	n_sent = 0;
 	say(intend_row(7, "bailey-box", 32));
-	assert_int_equal(only_sent(IPC_NUM_watch_killed)->u.watch_killed.cause, CAUSE_UNUSED);
+	assert_int_equal(only_sent(IPC_NUM_watch_killed)->u.watch_killed.cause, CAUSE_STOPPED);
 	say(IPC_ROW(watch_gone, .box = 5));
 	assert_int_equal(idle_calls, 0);
 	say(IPC_ROW(watch_gone, .box = 6));

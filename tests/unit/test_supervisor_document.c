@@ -59,7 +59,7 @@ test_nothing_known(void **state)
 		 "\"restarts\":0,\"last_end\":null,\"last_error\":null,\"answered\":false}");
 	has(doc, "\"engine\":null,\"load\":null,\"watch\":null,\"pools\":[],\"sandboxes\":[],");
 	has(doc, "\"broker_restarts\":0,");
-	has(doc, "\"ended_destroyed\":0}}\n");
+	has(doc, "\"ended_stopped\":0}}\n");
 }
 
 static void
@@ -140,7 +140,7 @@ test_fits(void **state)
 		memset(t.child[i].last_end, 1, 95);
 	}
 	const char *doc = written();
-	has(doc, "\"ended_destroyed\":0}}\n");
+	has(doc, "\"ended_stopped\":0}}\n");
 	has(doc, "\"engine\":{\"state\":\"unknown\"");
 }
 
