@@ -234,7 +234,7 @@ test_a_start_in_a_stopping_tree(void **state)
 	fake.hold[OP_START] = true;
 	call = submit(c, BOX_SHELL);
 	world_settle();
-	reaper_says(IPC_ROW(watch_killed, .box = run_of(c, call)->box->id, .cause = CAUSE_UNUSED));
+	reaper_says(IPC_ROW(watch_killed, .box = run_of(c, call)->box->id, .cause = CAUSE_STOPPED));
 	fake_release(OP_START);
 	assert_true(ended(c, call));
 	assert_int_equal(seen_of(c, call)->end.status, RUN_engine_unavailable);
