@@ -56,17 +56,18 @@ without_exit(const struct run_facts *f)
 	case CAUSE_OWNER_GONE:
 		return RUN_cancelled;
 	case CAUSE_DESTROYED: /* another call's doing: whoever waits for this one is told */
+	case CAUSE_LIFETIME:
+	case CAUSE_UNUSED:
+	case CAUSE_IDLE:
+	case CAUSE_STOPPED:
+		return RUN_lost; /* by order, whatever memory ran out in the box before */
 	case CAUSE_NONE:
 	case CAUSE_DONE:
-	case CAUSE_LIFETIME:
 	case CAUSE_BAD_FRAME:
 	case CAUSE_SILENT:
 	case CAUSE_BROKER_GONE:
-	case CAUSE_UNUSED:
 	case CAUSE_START:
 	case CAUSE_DIED:
-	case CAUSE_IDLE:
-	case CAUSE_STOPPED:
 		break;
 	}
 	/* Its end is the last thing told of a box. */

@@ -87,6 +87,11 @@ test_without_exit(void **state)
 		{CAUSE_OWNER_GONE, false, NULL, RUN_cancelled},
 		{CAUSE_BAD_FRAME, false, &calm, RUN_lost},
 		{CAUSE_LIFETIME, false, &calm, RUN_lost},
+		/* ended by order: what ran out of memory before was another run of the sandbox */
+		{CAUSE_LIFETIME, false, &oom, RUN_lost},
+		{CAUSE_DESTROYED, true, &oom, RUN_lost},
+		{CAUSE_UNUSED, true, NULL, RUN_lost},
+		{CAUSE_STOPPED, true, &oom, RUN_lost},
 		{CAUSE_SILENT, false, &calm, RUN_lost},
 	};
 	char text[300];
