@@ -403,7 +403,10 @@ class Box:
         ready, _, _ = select.select([self.sock], [], [], max(timeout, 0))
         if not ready:
             return False
-        data = self.sock.recv(1 << 20)
+        try:
+            data = self.sock.recv(1 << 20)
+        except ConnectionResetError:  # it ended with something of ours unread
+            data = b""
         if not data:
             self.ended = time.monotonic()
             return False
