@@ -40,9 +40,9 @@ struct settings {
 	uint64_t tree_start, pid_ns, max_memory_bytes, host_memory_bytes;
 	char share_dir[513], image[257], cgroup_parent[65];
 };
-int settings_copy(const struct ipc_settings *in, struct settings *ret); /* -EINVAL */
-int settings_engine(const struct ipc_engine *in, struct engine_config *ret);
-int settings_pem(const struct ipc_engine_pem *in, struct engine_config *config);
+int settings_copy(const struct ipc_settings *in, struct settings *ret);          /* -EINVAL */
+int settings_engine(const struct ipc_engine *in, struct engine_config *ret);     /* -EINVAL */
+int settings_pem(const struct ipc_engine_pem *in, struct engine_config *config); /* -ENOSPC too */
 
 /* ---- policy.c: pure decisions ---- */
 struct limits {

@@ -91,7 +91,8 @@ struct ledger {
 	uint32_t slots;
 	uint8_t *used; /* one byte a slot, this process' own memory */
 };
-/* Maps fd, whose size fixes the number of slots. Touches no page of it. */
+/* Maps fd, whose size fixes the number of slots; fd stays open and the caller's. Touches no page of
+ * it. -EINVAL where the size is none of whole slots. */
 int ledger_open(struct ledger *l, int fd);
 void ledger_close(struct ledger *l);
 int ledger_alloc(struct ledger *l, uint32_t *ret_slot); /* lowest free one; -ENOSPC */

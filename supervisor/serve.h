@@ -43,6 +43,8 @@ int listen_probe(const struct listen_address *a);
 struct host_lists {
 	char hosts[2049], origins[2049]; /* lower case, comma separated */
 };
+/* port: of http; tls_port: where stunnel listens, 0 without. -EINVAL for what is no name,
+ * -ENAMETOOLONG for too many, with a line in error. */
 int hosts_fill(struct host_lists *ret, uint32_t port, const struct serve *serve, uint32_t tls_port,
 	       char *error, size_t cap);
 

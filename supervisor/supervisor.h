@@ -80,7 +80,7 @@ struct identity {
 	gid_t engine_gid; /* the broker's only group; used when switch_ids */
 	bool have_engine_gid;
 };
-int identity_find(struct identity *ret, char *error, size_t cap);
+int identity_find(struct identity *ret, char *error, size_t cap); /* -errno: error says why */
 int identity_become_self(const struct identity *id); /* keeps CAP_SETUID, CAP_SETGID, CAP_KILL */
 /* Between fork and exec: async-signal-safe. Leaves the reaper CAP_KILL as ambient. */
 int identity_become_child(const struct identity *id, enum child_id child);
@@ -97,9 +97,9 @@ struct spawn_plan {
 };
 /* Enough descriptors may be opened, the soft limit raised where that is what it takes. */
 int spawn_check_fds(char *error, size_t cap);
-int spawn_reserve_fds(void);  /* keeps 3..5 out of use in this process; first call of main */
+int spawn_reserve_fds(void);  /* keeps 3..5 out of use here; before anything is opened */
 void spawn_unblock_log(void); /* a log nobody reads loses lines instead of holding writers */
-int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid);
+int spawn_child(const struct spawn_plan *plan, pid_t *ret_pid); /* -errno: no process came of it */
 const char *spawn_hint(int error); /* after "Resource temporarily unavailable": which one */
 
 /* ---- settings.c: what children are told at start ---- */
