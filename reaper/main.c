@@ -26,8 +26,13 @@ on_broker_closed(void *ctx, struct link *l, int reason)
 {
 	struct reaper *r = ctx;
 
-	log_at(r->stopping ? LOG_L_DEBUG : LOG_L_WARNING, "broker link lost%s%s",
-	       reason < 0 ? ": " : "", reason < 0 ? strerrordesc_np(-reason) : "");
+	/* The supervisor says why a broker ended; where the tree ends, it may be gone before we
+	 * hear of it. */
+	log_at(r->stopping   ? LOG_L_DEBUG
+	       : reason == 0 ? LOG_L_INFO
+			     : LOG_L_WARNING,
+	       "broker link lost%s%s", reason < 0 ? ": " : "",
+	       reason < 0 ? strerrordesc_np(-reason) : "");
 	link_free(l);
 	r->broker = NULL;
 	/* The broker may live, and no other would come: the next reaper has the ledger. */

@@ -90,6 +90,15 @@ class Mistakes(unittest.TestCase):
                     self.assertEqual(done.returncode, code, done.stderr)
                     self.assertNotIn("Broken pipe", done.stderr)
 
+    def test_a_refusal_is_all_that_is_said(self):
+        """The tree ends while it still starts: no process of it takes that for trouble."""
+        for _ in range(20):
+            done = bailey(["run", "-m", "1000000", "-"])
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("bailey: denied: memory_mb 1000000 is outside what", done.stderr)
+            warnings = re.findall("^<[0-4]>.*", done.stderr, re.M)
+            self.assertEqual([line for line in warnings if "event=engine_unusable" not in line], [])
+
     def test_a_second_server_names_the_socket_that_was_typed(self):
         with tempfile.TemporaryDirectory() as work:
             path = work + "/mcp.sock"
