@@ -213,6 +213,25 @@ class UnixSocket(unittest.TestCase):
         self.assertEqual(counters["ended_died"], 0)
         client.close()
 
+    def test_what_a_stop_ends_is_logged_as_that(self):
+        """Waiting sandboxes, one that stays and one with a run, each once; about 3 s."""
+        server = Served(self)
+        client = Raw(server.path)
+        client.call(1, "container_create_sandbox")
+        sandbox = client.result(1)["sandbox_id"]
+        client.call(2, "container_create_sandbox", keep=True)
+        client.result(2)
+        client.call(3, "execute_code", language="bash", code="sleep 20")
+        until(lambda: (load := self.status(server)["load"])["in_flight"] == 1 and load["boxes"] > 3, 20)
+        boxes = self.status(server)["load"]["boxes"]
+        self.assertEqual(server.close(), 0)
+        self.assertEqual(client.result(3)["status"], "cancelled")
+        client.close()
+        self.assertIn(f"event=sandbox_ended sandbox={sandbox} ", server.log())
+        causes = re.findall("event=(box_gone|sandbox_ended) .*cause=([^ ]*)", server.log())
+        self.assertEqual(sorted(set(causes)), [("box_gone", "stopped"), ("sandbox_ended", "stopped")], server.log())
+        self.assertGreaterEqual(len(causes), boxes + 2)
+
     def status(self, server):
         with socket.socket(socket.AF_UNIX) as asked:
             asked.connect(server.path + ".status")
