@@ -151,7 +151,8 @@ verdict_cause(enum end_cause cause)
 	case CAUSE_DIED:
 		break;
 	}
-	return "its container ended by itself";
+	/* Its stream broke, which is all we see of both. */
+	return "its container ended by itself, or its engine was stopped or restarted";
 }
 
 /* ---- words ---- */

@@ -86,7 +86,7 @@ enum end_cause { /* who ended a box or run */
 		 CAUSE_BROKER_GONE,
 		 CAUSE_UNUSED,    /* the pool wants it no more */
 		 CAUSE_START,     /* create, check or start failed */
-		 CAUSE_DIED,      /* the container ended by itself */
+		 CAUSE_DIED,      /* its stream ended: by itself, or with the engine */
 		 CAUSE_IDLE,      /* a sandbox that stays: nothing was done in it for too long */
 		 CAUSE_DESTROYED, /* the same: its owner said so */
 		 CAUSE_STOPPED,   /* the tree stops */

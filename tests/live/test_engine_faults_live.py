@@ -186,6 +186,7 @@ class EngineFaults(unittest.TestCase):
         self.settled()
 
     def test_2_sigterm_during_a_run(self):
+        stays = {tree: tree.call("container_create_sandbox", {})["sandbox_id"] for tree in self.trees}
         calls = [begun(tree) for tree in self.trees]
         os.kill(dockerd(), signal.SIGTERM)
         for tree, call in zip(self.trees, calls):
@@ -197,6 +198,9 @@ class EngineFaults(unittest.TestCase):
         engine_program("start")
         for tree in self.each():
             self.works_again(tree)
+            r = tree.call("container_exec_command", {"sandbox_id": stays[tree], "command": "true"})
+            self.assertEqual(r["status"], "not_found", r)
+            self.assertIn("its engine was stopped or restarted", r["message"])
         self.settled()
 
     def test_3_sigkill_during_a_run(self):
