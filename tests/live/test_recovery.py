@@ -136,8 +136,9 @@ class Relay:
                 return None
             data = data[: self.armed[1]]
             act, self.armed = self.armed[2], None
-            self.cuts += 1
         act()
+        with self.lock:
+            self.cuts += 1  # a broker that lived would see its streams break
         return data
 
 
