@@ -114,9 +114,7 @@ struct run_facts {
 enum run_status verdict_status(const struct run_facts *f);
 const char *verdict_message(const struct run_facts *f, enum run_status s, char *out, size_t cap);
 void verdict_figures(const struct run_facts *f, struct ipc_call_ended *out);
-/* Who or what ended a sandbox, as the middle of a sentence: "it was idle". */
-const char *verdict_cause(enum end_cause cause);
-/* The same with the broker's silence named, where there was one. */
+/* cause_sentence, with the broker's silence named where there was one. */
 const char *verdict_why(enum end_cause cause, uint32_t away_s, char *out, size_t cap);
 
 #endif

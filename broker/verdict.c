@@ -121,40 +121,6 @@ verdict_status(const struct run_facts *f)
 	return e->how == EXIT_SIGNALED ? RUN_signaled : RUN_nonzero;
 }
 
-const char *
-verdict_cause(enum end_cause cause)
-{
-	switch (cause) {
-	case CAUSE_CANCEL:
-	case CAUSE_DESTROYED:
-		return "it was destroyed";
-	case CAUSE_OWNER_GONE:
-		return "the connection that created it was closed";
-	case CAUSE_DEADLINE:
-		return "a run in it went on past its time limit and could not be ended otherwise";
-	case CAUSE_LIFETIME:
-		return "its lifetime was over";
-	case CAUSE_IDLE:
-		return "it was idle for as long as it may be";
-	case CAUSE_BAD_FRAME:
-		return "what runs inside it broke the rules of its control stream";
-	case CAUSE_SILENT:
-		return "it did not answer any more";
-	case CAUSE_BROKER_GONE:
-		return "a process of Bailey was started again";
-	case CAUSE_STOPPED:
-		return "Bailey is stopping";
-	case CAUSE_NONE:
-	case CAUSE_DONE:
-	case CAUSE_UNUSED:
-	case CAUSE_START:
-	case CAUSE_DIED:
-		break;
-	}
-	/* Its stream broke, which is all we see of both. */
-	return "its container ended by itself, or its engine was stopped or restarted";
-}
-
 /* ---- words ---- */
 
 static void
@@ -247,7 +213,7 @@ const char *
 verdict_why(enum end_cause cause, uint32_t away_s, char *out, size_t cap)
 {
 	if (cause != CAUSE_BROKER_GONE || !away_s)
-		return verdict_cause(cause);
+		return cause_sentence(cause);
 	(void)snprintf(out, cap, "the broker was silent for %u s", away_s);
 	return out;
 }

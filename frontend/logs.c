@@ -162,7 +162,7 @@ add_ending(cJSON *object, const struct log_state *s, bool known)
 		result_add_count(object, "signal", s->signal);
 	else
 		(void)cJSON_AddNullToObject(object, "signal");
-	add_word(object, "end", over ? sandboxes_cause(s->cause) : NULL);
+	add_word(object, "end", over ? cause_label(s->cause) : NULL);
 	if (known)
 		result_add_milli(object, "started_seconds_ago", s->started_ms);
 	else

@@ -208,29 +208,6 @@ tool_exec(const struct tool_request *rq, enum tool_no tool)
 
 /* ---- listed ---- */
 
-const char *
-sandboxes_cause(uint32_t cause)
-{
-	static const char *const words[] = {
-		[CAUSE_DONE] = "done",
-		[CAUSE_CANCEL] = "cancelled",
-		[CAUSE_OWNER_GONE] = "connection ended",
-		[CAUSE_DEADLINE] = "time limit",
-		[CAUSE_LIFETIME] = "lifetime over",
-		[CAUSE_BAD_FRAME] = "broke the stream rules",
-		[CAUSE_SILENT] = "did not answer",
-		[CAUSE_BROKER_GONE] = "service restarted",
-		[CAUSE_UNUSED] = "not needed any more",
-		[CAUSE_START] = "start failed",
-		[CAUSE_DIED] = "died",
-		[CAUSE_IDLE] = "idle",
-		[CAUSE_DESTROYED] = "destroyed",
-		[CAUSE_STOPPED] = "service stopped",
-	};
-
-	return cause < ARRAY_LEN(words) && words[cause] != NULL ? words[cause] : "unknown";
-}
-
 static void
 list_row(struct call *c, const struct ipc_row *row)
 {
@@ -248,7 +225,7 @@ list_row(struct call *c, const struct ipc_row *row)
 		(void)cJSON_AddNullToObject(item, "end");
 		(void)cJSON_AddNullToObject(item, "ended_seconds_ago");
 	} else {
-		(void)cJSON_AddStringToObject(item, "end", sandboxes_cause(r->cause));
+		(void)cJSON_AddStringToObject(item, "end", cause_label(r->cause));
 		result_add_milli(item, "ended_seconds_ago", r->ended_ms);
 	}
 	result_add_milli(item, "age_seconds", r->age_ms);

@@ -134,8 +134,7 @@ void specs_limits(struct call_limits *ask, const struct cJSON *args);
 bool specs_sandbox(struct call *c, const char *id);
 
 /* ---- execute.c, sandboxes.c ---- */
-extern const struct plan run_plan;           /* one run, in whatever box c asks for */
-const char *sandboxes_cause(uint32_t cause); /* enum end_cause in words */
+extern const struct plan run_plan; /* one run, in whatever box c asks for */
 /* Of a plan that lists sandboxes, its job an array of theirs. */
 void sandboxes_list_done(void *job);
 void sandboxes_list_again(struct call *c);

@@ -75,23 +75,21 @@ enum host_figure { FIG_CPU = 1, FIG_PEAK = 2, FIG_CURRENT = 4, FIG_OOM = 8, FIG_
 enum kept_word { KEPT_UNKNOWN, KEPT_ALIVE, KEPT_ENDING }; /* what the ledger says of a box */
 enum counter_no { COUNTER_USAGE, COUNTER_PEAK, COUNTER_OOM, COUNTER_PIDS, COUNTER_CPU, COUNTERS };
 enum end_cause { /* who ended a box or run */
-		 CAUSE_NONE = 0,
-		 CAUSE_DONE,       /* its run ended */
-		 CAUSE_CANCEL,     /* the caller withdrew */
-		 CAUSE_OWNER_GONE, /* the frontend's link closed */
-		 CAUSE_DEADLINE,   /* the reaper's clock */
-		 CAUSE_LIFETIME,
-		 CAUSE_BAD_FRAME, /* the guest broke the stream rules */
-		 CAUSE_SILENT,    /* no pong */
-		 CAUSE_BROKER_GONE,
-		 CAUSE_UNUSED,    /* the pool wants it no more */
-		 CAUSE_START,     /* create, check or start failed */
-		 CAUSE_DIED,      /* its stream ended: by itself, or with the engine */
-		 CAUSE_IDLE,      /* a sandbox that stays: nothing was done in it for too long */
-		 CAUSE_DESTROYED, /* the same: its owner said so */
-		 CAUSE_STOPPED,   /* the tree stops */
+#define CAUSE(name, word, label, sentence) CAUSE_##name,
+#include "causes.def"
+#undef CAUSE
 };
-#define CAUSES (CAUSE_STOPPED + 1) /* how many there are */
+enum {
+	CAUSES = 0 /* how many there are */
+#define CAUSE(name, word, label, sentence) +1
+#include "causes.def"
+#undef CAUSE
+};
+/* Columns of causes.def: for log and counters ("idle"), for a list, for a message about a sandbox.
+ * A number that is none is "unknown", and a sandbox ended by itself. */
+const char *cause_word(uint32_t cause);
+const char *cause_label(uint32_t cause);
+const char *cause_sentence(uint32_t cause);
 
 enum run_status {
 #define STATUS(name, is_error, advice) RUN_##name,

@@ -1,5 +1,5 @@
 /*
- * ipc/status.c - names of run statuses, process roles and box classes.
+ * ipc/status.c - names of run statuses, causes, process roles and box classes.
  * Runs in: every host process; linked into the guest for its numbers only.
  * Input: numbers that may come from a peer; an unknown one has a name too.
  * Owns: nothing.
@@ -39,6 +39,32 @@ const char *
 run_status_advice(enum run_status s)
 {
 	return status_table[known(s)].advice;
+}
+
+static const struct {
+	const char *word, *label, *sentence;
+} cause_table[CAUSES] = {
+#define CAUSE(name, word, label, sentence) [CAUSE_##name] = {word, label, sentence},
+#include "causes.def"
+#undef CAUSE
+};
+
+const char *
+cause_word(uint32_t cause)
+{
+	return cause < CAUSES ? cause_table[cause].word : "unknown";
+}
+
+const char *
+cause_label(uint32_t cause)
+{
+	return cause < CAUSES ? cause_table[cause].label : "unknown";
+}
+
+const char *
+cause_sentence(uint32_t cause)
+{
+	return cause_table[cause < CAUSES ? cause : (uint32_t)CAUSE_DIED].sentence;
 }
 
 const char *

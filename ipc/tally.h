@@ -18,7 +18,6 @@ void tally_add(uint32_t which); /* one more; a number outside the table is none 
 uint64_t tally_value(uint32_t which);
 /* "boxes_created", "runs_ok", "ended_idle": in room, which it returns. */
 const char *tally_name(uint32_t which, char room[32]);
-const char *cause_word(enum end_cause cause); /* "idle"; "unknown" outside the table */
 
 /* ---- report.c ---- */
 struct link;

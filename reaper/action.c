@@ -285,7 +285,7 @@ tell_gone(const struct box *b)
 {
 	uint32_t now_ms = (uint32_t)(clock_boot_ns() / NS_PER_MS);
 
-	LOG_EVENT(box_gone, .box = b->rec.box, .cause = cause_word((enum end_cause)b->rec.cause),
+	LOG_EVENT(box_gone, .box = b->rec.box, .cause = cause_word(b->rec.cause),
 		  .age_ms = now_ms - b->rec.born_ms);
 	tally_add(TALLY_ENDED + b->rec.cause);
 }

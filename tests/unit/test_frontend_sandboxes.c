@@ -396,16 +396,6 @@ test_sandboxes_destroy(void **state)
 	cJSON_Delete(answer);
 }
 
-static void
-test_sandboxes_cause_words(void **state)
-{
-	(void)state;
-	for (uint32_t cause = CAUSE_DONE; cause < CAUSES; cause++)
-		assert_string_not_equal(sandboxes_cause(cause), "unknown");
-	assert_string_equal(sandboxes_cause(CAUSE_NONE), "unknown");
-	assert_string_equal(sandboxes_cause(UINT32_MAX), "unknown");
-}
-
 int
 main(void)
 {
@@ -423,7 +413,6 @@ main(void)
 		FAKE(test_sandboxes_list),
 		FAKE(test_sandboxes_list_is_cut),
 		FAKE(test_sandboxes_destroy),
-		cmocka_unit_test(test_sandboxes_cause_words),
 	};
 
 	return cmocka_run_group_tests_name("frontend_sandboxes", tests, NULL, NULL);

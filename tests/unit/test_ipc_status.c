@@ -62,12 +62,32 @@ test_box_class_names(void **state)
 	assert_string_equal(box_class_name(UINT32_MAX), "unknown");
 }
 
+/* Each has a word of its own: counters are named by them. */
+static void
+test_causes(void **state)
+{
+	(void)state;
+	for (uint32_t c = 0; c < CAUSES; c++) {
+		assert_string_not_equal(cause_word(c), "unknown");
+		assert_true(strlen(cause_sentence(c)) > 10);
+		assert_int_equal(strcmp(cause_label(c), "unknown") == 0, c == CAUSE_NONE);
+		for (uint32_t k = 0; k < c; k++) {
+			assert_string_not_equal(cause_word(c), cause_word(k));
+			assert_string_not_equal(cause_label(c), cause_label(k));
+		}
+	}
+	assert_string_equal(cause_word(CAUSES), "unknown");
+	assert_string_equal(cause_label(UINT32_MAX), "unknown");
+	assert_string_equal(cause_sentence(UINT32_MAX), cause_sentence(CAUSE_DIED));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_run_status_rows),
 		cmocka_unit_test(test_run_status_unknown_is_internal),
+		cmocka_unit_test(test_causes),
 		cmocka_unit_test(test_ipc_role_names),
 		cmocka_unit_test(test_box_class_names),
 	};

@@ -22,15 +22,6 @@ test_names(void **state)
 }
 
 static void
-test_causes(void **state)
-{
-	(void)state;
-	for (uint32_t c = 0; c < TALLY_COUNT - TALLY_ENDED; c++)
-		assert_string_not_equal(cause_word((enum end_cause)c), "unknown");
-	assert_string_equal(cause_word((enum end_cause)200), "unknown");
-}
-
-static void
 test_count(void **state)
 {
 	(void)state;
@@ -49,7 +40,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_causes),
 		cmocka_unit_test(test_count),
 	};
 
