@@ -20,7 +20,7 @@ from tree import BUILD, Engine, Tree, for_users, no_boxes_within  # noqa: E402
 RUN = pathlib.Path(f"/run/bailey-full-{os.getpid()}")
 DATA = pathlib.Path(f"/var/lib/bailey-full-{os.getpid()}")
 IMAGE = os.environ.get("SANDBOX_IMAGE", "bailey/sandbox:slim")
-ROOM_MB = 64
+ROOM_MB = 112  # a journal, tables of inodes, and what runs
 
 
 def engine_program(word):
@@ -36,14 +36,25 @@ def image_mb():
 
 
 @contextlib.contextmanager
-def small_disk(path, kilobytes, inodes=20000):
+def small_disk(path, kilobytes, inodes=64):
+    """A file system of its own in a file; where the kernel has no loop devices, in memory."""
     path.mkdir(parents=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,nr_inodes={inodes},mode=755", "tmpfs", str(path)], check=True)
+    disk = path.with_name(path.name + ".disk")
+    with open(disk, "wb") as file:
+        file.truncate(kilobytes * 1024)
+    subprocess.run(["mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-N", str(inodes), str(disk)], capture_output=True, check=True)
+    looped = subprocess.run(["mount", "-o", "loop", str(disk), str(path)], capture_output=True, text=True, check=False)
+    if looped.returncode != 0:
+        print(f"# no loop device ({looped.stderr.strip()}): a disk in memory", flush=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k,nr_inodes={inodes},mode=755", "tmpfs", str(path)], check=True)
+    else:
+        (path / "lost+found").rmdir()
     try:
         yield path
     finally:
         subprocess.run(["umount", "-l", str(path)], check=True)
         path.rmdir()
+        disk.unlink()
 
 
 @contextlib.contextmanager
@@ -109,7 +120,7 @@ class FullDisks(unittest.TestCase):
                 self.stack.close()
 
         engine = Engine()
-        with small_disk(DATA, (2 * image_mb() + ROOM_MB) * 1024, 200000):
+        with small_disk(DATA, (2 * image_mb() + ROOM_MB) * 1024, 100000):
             try:
                 engine_program("start")
                 engine.path = f"{RUN}/docker.sock"
@@ -126,7 +137,7 @@ class FullDisks(unittest.TestCase):
 
     def test_log(self):
         def body(user):
-            with tempfile.TemporaryDirectory(prefix="bailey-full.") as folder, small_disk(pathlib.Path(folder) / "d", 64) as disk:
+            with tempfile.TemporaryDirectory(prefix="bailey-full.") as folder, small_disk(pathlib.Path(folder) / "d", 1024) as disk:
                 with open(disk / "log", "wb") as log, filled(disk):
                     with Tree(user=user, env={"BAILEY_DEBUG": "1", "BAILEY_POOL": "0"}, stderr=log) as tree:
                         self.works(tree)
@@ -134,7 +145,7 @@ class FullDisks(unittest.TestCase):
         for_users(self, body)
 
     def test_token_file(self):
-        with tempfile.TemporaryDirectory(prefix="bailey-full.") as folder, small_disk(pathlib.Path(folder) / "d", 64) as disk:
+        with tempfile.TemporaryDirectory(prefix="bailey-full.") as folder, small_disk(pathlib.Path(folder) / "d", 1024) as disk:
             tokens = disk / "tokens"
             add = [str(BUILD / "bin" / "bailey"), "token", "add"]
             first = subprocess.run([*add, "one", "--tokens", str(tokens)], capture_output=True, text=True, check=False)
