@@ -80,10 +80,10 @@ enum end_cause { /* who ended a box or run */
 #undef CAUSE
 };
 enum {
-	CAUSES = 0 /* how many there are */
-#define CAUSE(name, word, label, sentence) +1
+#define CAUSE(name, word, label, sentence) CAUSE_PLACE_##name,
 #include "causes.def"
 #undef CAUSE
+	CAUSES /* how many there are */
 };
 /* Columns of causes.def: for log and counters ("idle"), for a list, for a message about a sandbox.
  * A number that is none is "unknown", and a sandbox ended by itself. */
