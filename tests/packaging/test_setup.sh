@@ -247,7 +247,8 @@ refuses "engine: no disk space" "no disk space: the engine's data root needs" \
 	env BAILEY_FREE_MB=10 "$top/packaging/engine" start
 fake containerd <<'SH'
 # Stands in for the real one: makes the socket it is asked for, and waits.
-exec -a "containerd --config ${2:?}" python3 -c '
+# python3 itself: a script of that name in front of it would lose the name that is given here.
+exec -a "containerd --config ${2:?}" "$(python3 -c 'import sys; print(sys.executable)')" -c '
 import re, signal, socket, sys
 path = re.search(r"address = \"([^\"]+)\"", open(sys.argv[1]).read()).group(1)
 s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen(); signal.pause()' "$2"
