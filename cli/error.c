@@ -13,11 +13,14 @@ void
 cli_error(const char *fmt, ...)
 {
 	va_list ap;
+	cleanup_free char *text = NULL, *line = NULL;
 
-	fputs("bailey: ", stderr);
 	va_start(ap, fmt);
 	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): clang 14 misses va_start */
-	vfprintf(stderr, fmt, ap);
+	if (vasprintf(&text, fmt, ap) == -1)
+		fatal("out of memory");
 	va_end(ap);
-	fputc('\n', stderr);
+	/* Written at once: processes of a tree that we started may log to the same place. */
+	line = xasprintf("bailey: %s\n", text);
+	fputs(line, stderr);
 }

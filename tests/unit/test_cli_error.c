@@ -8,6 +8,9 @@
 
 #include "cli.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 static void
 test_one_line(void **state)
 {
@@ -16,7 +19,7 @@ test_one_line(void **state)
 	char text[64] = "";
 
 	(void)state;
-	assert_int_equal(pipe(fds), 0);
+	assert_int_equal(pipe2(fds, O_DIRECT), 0); /* what is written at once is read at once */
 	assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
 	cli_error("no %s of %d", "file", 3);
 	(void)fflush(stderr);
