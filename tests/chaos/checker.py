@@ -297,11 +297,11 @@ def grown(name, then, now, boxes, kb=KB):
 
 def i6(x):
     """Files, memory and threads come back to where they were. Most trees of faults rest only once: then beside the others
-    that rest with as many boxes."""
+    of its engine that rest with as many boxes."""
     first, least = {}, {}
     for e in x.events:
         for name, now in e["procs"].items() if e["e"] == "quiet" else ():
-            like = least.setdefault((len(e["boxes"]), name), dict(now))
+            like = least.setdefault((x.trees[e["tree"]]["engine"], len(e["boxes"]), name), dict(now))
             like.update({key: min(like[key], now[key]) for key in ("fds", "threads", "kb")})
     for e in x.events:
         if e["e"] == "quiet":
@@ -310,7 +310,8 @@ def i6(x):
                 then, boxes = first.setdefault((e["tree"], name), (now, count))
                 for words in grown(name, then, now, count - boxes):
                     yield e["t"], f"{e['tree']}: {words}"
-                for words in grown(name, least[count, name], now, 0, OTHERS_KB):
+                like = least[x.trees[e["tree"]]["engine"], count, name]
+                for words in grown(name, like, now, 0, OTHERS_KB):
                     yield e["t"], f"{e['tree']} beside others: {words}"
         if e["e"] == "host":
             then = first.setdefault(("host", e["engine"]), e["figures"])

@@ -202,6 +202,14 @@ class Checker(unittest.TestCase):
         at(events, "leftover").update(pids=[[5, "runc:[2:INIT]", "S", "c1"]])
         self.assertEqual(checker.check(events), [])
 
+    def test_a_tree_of_another_engine_is_no_measure(self):
+        """A fake one's boxes are no processes, and nobody holds files for them."""
+        events = good()
+        at(events, "tree", tree="b").update(engine="fake")
+        put(events, 7, "quiet", tree="b", usage=USAGE, pool=100, boxes=["c1"], ledger=["c1"],
+            procs={"bailey-broker": {"fds": 5, "threads": 1, "kb": 2000}})  # fmt: skip
+        self.assertEqual([f for f in checker.check(events) if f[0] == "I6"], [])
+
     def test_time_without_an_engine_does_not_count(self):
         events = good()
         late(events, "box", 75, what="destroy")
