@@ -25,6 +25,7 @@
 
 #define CONFIG_MAX ((size_t)4096)
 #define LIVED_MS 30000u /* a life this long forgets earlier failures */
+#define TOLD_MS 1000u   /* whoever waits for it to listen hears that it ended, and may end it all */
 #define GRACE_MS 1000u  /* from SIGTERM to SIGKILL */
 #define AWAIT_MS 10     /* between two looks whether it listens */
 #define FD_TOLD FD_PEER /* of the keeper: its supervisor hears the first end of a stunnel by it */
@@ -197,14 +198,16 @@ static void __attribute__((noreturn)) keep(const char *program, const sigset_t *
 	for (;;) {
 		uint64_t before = clock_now_ms();
 		int status = run_once(program, set);
-		failures = clock_now_ms() - before >= LIVED_MS ? 1 : failures + 1;
+		bool lived = clock_now_ms() - before >= LIVED_MS;
+		failures = lived ? 1 : failures + 1;
+		uint64_t pause = told && !lived ? TOLD_MS : children_delay_ms(failures);
 		if (told)
 			(void)close(FD_TOLD);
 		told = false;
 		log_error("stunnel ended (%s %d) and is started again",
 			  WIFSIGNALED(status) ? "signal" : "exit code",
 			  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-		uint64_t until = clock_now_ms() + children_delay_ms(failures);
+		uint64_t until = clock_now_ms() + pause;
 		for (uint64_t now = clock_now_ms(); now < until; now = clock_now_ms()) {
 			int number = next_signal(set, until - now);
 			if (number != 0 && number != SIGCHLD)
