@@ -150,4 +150,22 @@ text_of(const cJSON *json, const char *name)
 	return field(json, name)->valuestring;
 }
 
+static inline void
+read_uri(const char *uri)
+{
+	char *params = NULL;
+
+	assert_true(asprintf(&params, "{\"uri\":\"%s\"}", uri) > 0);
+	say_rev(REV_2025_11_25, "resources/read", params);
+	free(params);
+}
+
+/* A piece of the output that the broker keeps of a run. */
+static inline void
+tell_kept(uint64_t call, uint64_t offset, const char *bytes, size_t n)
+{
+	fake_broker_tell(IPC_ROW(log_data, .call = call, .offset = offset,
+				 .data = {(const uint8_t *)bytes, n}));
+}
+
 #endif

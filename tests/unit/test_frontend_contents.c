@@ -6,23 +6,6 @@
  */
 #include "frontend_tool.h"
 
-static void
-read_uri(const char *uri)
-{
-	char *params = NULL;
-
-	assert_true(asprintf(&params, "{\"uri\":\"%s\"}", uri) > 0);
-	say_rev(REV_2025_11_25, "resources/read", params);
-	free(params);
-}
-
-static void
-log_piece(uint64_t call, uint64_t offset, const char *bytes)
-{
-	fake_broker_tell(IPC_ROW(log_data, .call = call, .offset = offset,
-				 .data = {(const uint8_t *)bytes, strlen(bytes)}));
-}
-
 /* What is not kept is told where it is missing: before, between and behind what is. */
 static void
 test_contents_gaps(void **state)
@@ -79,8 +62,8 @@ test_contents_gaps(void **state)
 		read_uri("bailey://runs/" RUN_ID "/stdout");
 		assert_true(next_row(&row));
 		call = row.u.log_read.call;
-		log_piece(call, rows[i].first, rows[i].head);
-		log_piece(call, rows[i].second, rows[i].tail);
+		tell_kept(call, rows[i].first, rows[i].head, strlen(rows[i].head));
+		tell_kept(call, rows[i].second, rows[i].tail, strlen(rows[i].tail));
 		fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_ok,
 					 .run_id = IPC_STR(RUN_ID), .written = rows[i].written));
 		answer = fake_answer();

@@ -16,13 +16,6 @@ asked(const char *args, struct ipc_row *row)
 }
 
 static void
-data(uint64_t call, uint64_t offset, const char *bytes, size_t n)
-{
-	fake_broker_tell(IPC_ROW(log_data, .call = call, .offset = offset,
-				 .data = {(const uint8_t *)bytes, n}));
-}
-
-static void
 test_logs_question(void **state)
 {
 	static const struct {
@@ -59,8 +52,8 @@ test_logs_of_a_run_that_ended(void **state)
 
 	(void)state;
 	call = asked("{\"run_id\":\"" RUN_ID "\",\"offset\":5}", &row);
-	data(call, 5, "hello ", 6);
-	data(call, 11, "world", 5);
+	tell_kept(call, 5, "hello ", 6);
+	tell_kept(call, 11, "world", 5);
 	fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_timed_out,
 				 .run_id = IPC_STR(RUN_ID), .sandbox = IPC_STR(BOX_ID),
 				 .cause = CAUSE_DEADLINE, .started_ms = 3000, .ended_ms = 1500,
@@ -91,7 +84,7 @@ test_logs_of_a_run_that_goes_on(void **state)
 
 	(void)state;
 	call = asked("{\"run_id\":\"" RUN_ID "\"}", &row);
-	data(call, 0, "ab\xe4\xb8", 4); /* half of a code point: the rest is on its way */
+	tell_kept(call, 0, "ab\xe4\xb8", 4); /* half of a code point: the rest is on its way */
 	fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_running,
 				 .run_id = IPC_STR(RUN_ID), .written = 4, .head = 4, .tail = 4));
 	answer = tool_result(SHAPE_LOG, &r, false);
@@ -114,9 +107,9 @@ test_logs_gap(void **state)
 
 	(void)state;
 	call = asked("{\"run_id\":\"" RUN_ID "\",\"offset\":90}", &row);
-	data(call, 90, "0123456789", 10);
-	data(call, 500, "tail", 4);
-	data(call, 504, "end", 3);
+	tell_kept(call, 90, "0123456789", 10);
+	tell_kept(call, 500, "tail", 4);
+	tell_kept(call, 504, "end", 3);
 	fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_ok, .run_id = IPC_STR(RUN_ID),
 				 .written = 507, .head = 100, .tail = 500));
 	answer = tool_result(SHAPE_LOG, &r, false);
@@ -138,13 +131,13 @@ test_logs_asked_again(void **state)
 
 	(void)state;
 	call = asked("{\"run_id\":\"" RUN_ID "\"}", &row);
-	data(call, 0, "hello", 5);
+	tell_kept(call, 0, "hello", 5);
 	call_event(fe.call_list, EV_LINK_DOWN, NULL);
 	call_event(fe.call_list, EV_LINK_UP, NULL);
 	assert_true(next_row(&row));
 	call = row.u.log_read.call;
-	data(call, 0, "hello ", 6);
-	data(call, 6, "world", 5);
+	tell_kept(call, 0, "hello ", 6);
+	tell_kept(call, 6, "world", 5);
 	fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_ok, .run_id = IPC_STR(RUN_ID),
 				 .written = 11, .head = 11, .tail = 11));
 	answer = tool_result(SHAPE_LOG, &r, false);
@@ -176,7 +169,7 @@ test_logs_encodings(void **state)
 		uint64_t call = asked("{\"run_id\":\"" RUN_ID "\"}", &row);
 
 		if (rows[i].n > 0)
-			data(call, 0, rows[i].bytes, rows[i].n);
+			tell_kept(call, 0, rows[i].bytes, rows[i].n);
 		fake_broker_tell(IPC_ROW(log_end, .call = call, .status = RUN_ok,
 					 .run_id = IPC_STR(RUN_ID)));
 		answer = tool_result(SHAPE_LOG, &r, false);

@@ -8,16 +8,6 @@
 
 #define FILE_URI(path) "bailey://sandboxes/" BOX_ID "/files/" path
 
-static void
-read_uri(const char *uri)
-{
-	char *params = NULL;
-
-	assert_true(asprintf(&params, "{\"uri\":\"%s\"}", uri) > 0);
-	say_rev(REV_2025_11_25, "resources/read", params);
-	free(params);
-}
-
 static const cJSON *
 content(const cJSON *answer)
 {
@@ -129,8 +119,7 @@ test_resources_run(void **state)
 	assert_true(next_row(&row));
 	assert_int_equal(row.num, IPC_NUM_log_read);
 	assert_int_equal(row.u.log_read.stream, STREAM_STDERR);
-	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call,
-				 .data = {(const uint8_t *)"err", 3}));
+	tell_kept(row.u.log_read.call, 0, "err", 3);
 	fake_broker_tell(IPC_ROW(log_end, .call = row.u.log_read.call, .status = RUN_nonzero,
 				 .run_id = IPC_STR(RUN_ID)));
 	answer = fake_answer();
@@ -163,13 +152,10 @@ test_resources_asked_again(void **state)
 	(void)state;
 	read_uri("bailey://runs/" RUN_ID "/stdout");
 	assert_true(next_row(&row));
-	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call,
-				 .data = {(const uint8_t *)"all", 3}));
+	tell_kept(row.u.log_read.call, 0, "all", 3);
 	row = asked_again();
-	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call,
-				 .data = {(const uint8_t *)"all of", 6}));
-	fake_broker_tell(IPC_ROW(log_data, .call = row.u.log_read.call, .offset = 6,
-				 .data = {(const uint8_t *)" it", 3}));
+	tell_kept(row.u.log_read.call, 0, "all of", 6);
+	tell_kept(row.u.log_read.call, 6, " it", 3);
 	fake_broker_tell(IPC_ROW(log_end, .call = row.u.log_read.call, .status = RUN_ok,
 				 .run_id = IPC_STR(RUN_ID)));
 	answer = fake_answer();
