@@ -55,11 +55,8 @@ on_open(void *ctx)
 static void
 try_later(struct engine_stream *s)
 {
-	struct timeval tv = {s->wait_ms / 1000, (suseconds_t)(s->wait_ms % 1000) * 1000};
-
 	s->op = NULL;
-	if (evtimer_add(s->retry, &tv) == -1)
-		fatal("cannot set a timer");
+	loop_add_ms(s->retry, s->wait_ms);
 	s->wait_ms = s->wait_ms * 2 < RETRY_MAX_MS ? s->wait_ms * 2 : RETRY_MAX_MS;
 }
 

@@ -216,6 +216,26 @@ put_utf8(char *out, uint32_t c)
 	return n;
 }
 
+/* The length of a \u{HEX} that starts p, its code point in *ret_c; 0 where there is none. */
+static size_t
+code_point(const char *p, uint32_t *ret_c)
+{
+	const char *hex = "0123456789ABCDEF", *at;
+	size_t digits = 0;
+	uint32_t c = 0;
+
+	if (strncmp(p, "\\u{", 3) != 0)
+		return 0;
+	for (p += 3; digits < 7 && p[digits] != '\0'; digits++) {
+		at = strchr(hex, p[digits]);
+		if (at == NULL)
+			break;
+		c = c << 4 | (uint32_t)(at - hex);
+	}
+	*ret_c = c;
+	return digits > 0 && p[digits] == '}' && c <= 0x10ffff ? digits + 4 : 0;
+}
+
 /* In place: a doubled backslash is one, \u{HEX} a code point; the result is never longer. */
 static size_t
 undo_escapes(char *text)
@@ -224,28 +244,17 @@ undo_escapes(char *text)
 
 	for (const char *p = text; *p != '\0';) {
 		uint32_t c = 0;
-		int digits = 0, end = 0;
+		size_t len = code_point(p, &c);
 
-		if (p[0] == '\\' && p[1] == '\\') {
-			text[n++] = '\\';
-			p += 2;
-			continue;
-		}
-		if (strncmp(p, "\\u{", 3) == 0) {
-			for (digits = 0; digits < 7 && p[3 + digits] != '\0'; digits++) {
-				const char *hex = "0123456789ABCDEF",
-					   *at = strchr(hex, p[3 + digits]);
-				if (at == NULL)
-					break;
-				c = c << 4 | (uint32_t)(at - hex);
-			}
-			end = digits > 0 && p[3 + digits] == '}' && c <= 0x10ffff ? digits + 4 : 0;
-		}
-		if (end > 0)
+		if (len > 0) {
 			n += put_utf8(text + n, c);
-		else
+			p += len;
+		} else {
+			bool doubled = p[0] == '\\' && p[1] == '\\';
+
 			text[n++] = *p;
-		p += end > 0 ? end : 1;
+			p += doubled ? 2 : 1;
+		}
 	}
 	return n;
 }

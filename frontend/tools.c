@@ -32,13 +32,20 @@ static const char busy_words[] =
 	"As much is under way on this connection as may be. Try again when "
 	"some of it has ended.";
 
-/* No call could be made of it; no sandbox was asked for, it is this connection that is full. Only a
- * run has a form for that: part of another shape would be none. */
+/* No sandbox was asked for: it is this connection that is full. */
+static struct ipc_call_ended
+busy_end(void)
+{
+	return (struct ipc_call_ended){
+		.status = RUN_busy, .retry_ms = BUSY_RETRY_MS, .message = IPC_STR(busy_words)};
+}
+
+/* No call could be made of it. Only a run has a form for that: part of another shape would be
+ * none. */
 static void
 send_busy(const struct tool_request *rq, enum tool_no tool)
 {
-	struct ipc_call_ended ended = {
-		.status = RUN_busy, .retry_ms = BUSY_RETRY_MS, .message = IPC_STR(busy_words)};
+	struct ipc_call_ended ended = busy_end();
 
 	if (tool_rows[tool].shape == SHAPE_RUN)
 		result_send_run(rq->fe, rq->to, NULL, &ended);
@@ -67,14 +74,8 @@ tools_new_call(const struct tool_request *rq, enum tool_no tool, const struct pl
 
 /* Ended before it began: the answer has the form that any end of it has. */
 static void
-answer_now(struct call *c, enum run_status status)
+answer_now(struct call *c, struct ipc_call_ended ended)
 {
-	struct ipc_call_ended ended = {.status = status};
-
-	if (status == RUN_busy) {
-		ended.message = IPC_STR(busy_words);
-		ended.retry_ms = BUSY_RETRY_MS;
-	}
 	c->plan->answer(c, &ended);
 	call_free(c);
 }
@@ -93,9 +94,9 @@ tools_start(const struct tool_request *rq, struct call *c, int r)
 		call_free(c);
 		result_send_refusal(rq->fe, rq->to, why);
 	} else if (r != 0) {
-		answer_now(c, RUN_busy);
+		answer_now(c, busy_end());
 	} else if (c->nowhere) {
-		answer_now(c, RUN_not_found);
+		answer_now(c, (struct ipc_call_ended){.status = RUN_not_found});
 	} else {
 		call_start(c);
 	}
